@@ -43,6 +43,7 @@ LAYERS = [
     {"posterior"},
     {"classes"},
     {"forecast"},
+    {"diagnosis", "growth"},
     {"report"},
     {"results"},
     {"estimators", "figures"},

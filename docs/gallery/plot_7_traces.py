@@ -16,4 +16,4 @@ figure = ac.figures.traces(post)
 # %%
 # Each line is a chain. The burn-in, in grey, is discarded. A chain that is level after it has settled.
 # Chains that are level at different heights have settled in different modes of the posterior, which is common for these
-# models. ``post.diagnose()`` says what that means for predictions and for intervals.
+# models. ``post.diagnose()`` says whether predictions and classes can be used all the same.

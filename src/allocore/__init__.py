@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from allocore.classes.summary import ClassSummary
     from allocore.comparison.compare import Comparison, compare
     from allocore.comparison.select_budget import Selection, select_budget
+    from allocore.diagnosis import Answer, Diagnosis
     from allocore.errors import InputError, StoreError
     from allocore.estimators import CP, AlloCore, NNTuck, Tucker
     from allocore.events.read_events import read_events
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from allocore.forecast.forecast import Forecast
     from allocore.forecast.scores import ForecastEvaluation
     from allocore.posterior.check import Check
-    from allocore.posterior.diagnose import Diagnosis
     from allocore.posterior.evaluate import Evaluation
     from allocore.results import Posterior, open_run, write_report
     from allocore.tensor.concat import concat
@@ -39,13 +39,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AlloCore": "estimators",
+    "Answer": "diagnosis",
     "CP": "estimators",
     "Check": "posterior.check",
     "ClassSummary": "classes.summary",
     "Comparison": "comparison.compare",
     "Consensus": "classes.consensus",
     "CountTensor": "tensor.count_tensor",
-    "Diagnosis": "posterior.diagnose",
+    "Diagnosis": "diagnosis",
     "Evaluation": "posterior.evaluate",
     "EventReport": "tensor.event_report",
     "Finding": "findings",
@@ -77,6 +78,7 @@ _HOMES = {
 __all__ = [
     "CP",
     "AlloCore",
+    "Answer",
     "Check",
     "ClassSummary",
     "Comparison",

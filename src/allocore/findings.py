@@ -62,6 +62,7 @@ def plus_minus(mean: float, error: float) -> str:
     return number if math.isnan(error) else f"{number} \u00b1 {spread}"
 
 
+_NAMED_STATISTICS = 3
 _NAMED_JOBS = 3  # of those that failed with one error
 _NEGATIVE_BINOMIAL = 'likelihood="negative-binomial" (allocore fit --likelihood negative-binomial)'
 _FOR_ONES = 'likelihood="bernoulli" is made for such data.'
@@ -75,6 +76,10 @@ _REMEDIES = {
     "negative-binomial": f"{_NEGATIVE_BINOMIAL} expects bursts, and widens them",
     "dispersion-by": "more chains, or a dispersion for each row of a mode (dispersion_by), may help",
     "more-draws": "more chains, and more draws, may help",
+}
+_UNSCORED = {
+    "on-disk": "the cells stay on disk, and the run has no held-out cells with counts",
+    "no-counts": "there are no cells with counts that the model thinks possible",
 }
 _SCOPES = {
     "cells": "By cell",
@@ -110,6 +115,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "ratio": _ratio,
     "size": lambda difference: f"{abs(difference):.4f}",
     "busy cells": _busy_cells,
+    "unscored": _UNSCORED.__getitem__,
     "remedy": _REMEDIES.__getitem__,
     "scope": _SCOPES.__getitem__,
     "cells": _CELLS.__getitem__,
@@ -162,26 +168,33 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "with their zeros, such as 04 and 042",
     "repaired-codes": "{rows:,} codes in {mode} had lost their leading zeros and were repaired",
     "lists-of-actors": "lists of actors turned {rows:,} rows into {pairs:,} pairs",
-    # Diagnosis
-    "diagnosis-no-draws": "Maximum likelihood gives one estimate and no draws, so there are no chains to judge.",
-    "diagnosis-unchanging": "Nothing changes from draw to draw: these are not draws of a posterior.",
-    "diagnosis-drift": "{chains:The chain has|The chains have} not settled: run longer.",
-    "diagnosis-few-draws": "There are too few draws to judge: {draws} per chain.",
-    "diagnosis-one-chain": "One chain cannot show whether chains agree: run four.",
-    "diagnosis-modes": "The chains are in different modes: predictions pool them and can be used, intervals hold "
-    "within a mode.",
-    "diagnosis-disagree": "The chains do not quite agree yet: run longer before you use intervals.",
-    "diagnosis-few-samples": "The chains agree, but effective samples are few: intervals are rough.",
-    "diagnosis-no-moves": "The chains agree, but there are chains in which no class moved.",
-    "diagnosis-good": "The chains agree: predictions and intervals can be used.",
-    "no-problem": "No problem found: {chains:the halves of the chain|the chains} agree (R-hat at most {r_hat:.3f}), "
-    "with at least {samples:.0f} effective samples.",
+    # Diagnosis: predictions
+    "predictions-no-draws": "Maximum likelihood gives one estimate and no draws, so the error of predictions is not "
+    "known, and intervals leave it out. Tucker, CP and AlloCore have draws.",
+    "equal-draws": "No. All draws are equal, so these are not draws of a posterior: fit again with another seed.",
+    "predictions-few-draws": "Not known: {draws:count draw} per chain {draws:is|are} too few; it takes {least}.",
+    "predictions-one-chain": "Not known: it takes several chains to see how much predictions depend on the chain.",
+    "predictions-not-judged": "Not known: {why:unscored}.",
+    # Diagnosis: classes
+    "classes-no-draws": "Not known: maximum likelihood gives one estimate and no chains to compare.",
+    "classes-few-chains": "Not known: it takes at least {least} chains to say, and there {chains:is|are} {chains}.",
+    "fewer-classes": "More chains would hardly change that, but fewer classes would: fit again with a smaller "
+    "{setting} (now {classes}).",
+    "classes-sure": "At least {share:.0%} of the halves find {sure} of the {classes} consensus "
+    "{classes:class|classes}.",
+    # Diagnosis: fit
+    "fit-good": "Yes: all {statistics} statistics of the data agree with {tensors:,} simulated tensors.",
+    "fit-intervals-off": "Not quite: all {statistics} statistics of the data agree with {tensors:,} simulated tensors, "
+    "but intervals of held-out counts are off.",
+    "fit-not-checked": "Not known: {on_disk:the cells stay on disk|simulated tensors would take long; post.check() "
+    "(allocore check RUN) makes them}.",
+    # Diagnosis: details
+    "nested-r-hat": "Nested R-hat is at most {r_hat:.3f} for the expected counts of {cells:count cell}: means over "
+    "groups of {size:count chain} differ little if it is near 1.",
+    "effective-samples": "The fewest effective samples are {samples:,.0f}, for {quantity}.",
     "move-rate": "{rate:.2%} of the classes moved in a sweep after the burn-in.",
-    "few-draws": "R-hat needs at least {least} draws per chain: resume the run with more draws.",
-    "equal-draws": "All draws are equal, so R-hat and intervals say nothing: fit again with another seed.",
-    "different-modes": "They have settled in different modes: predictions pool all chains and can be used, and more "
-    "chains make them better; intervals hold within a mode only.",
-    "one-chain": "R-hat compares the two halves of the chain here. Fit four chains to see whether they agree.",
+    "few-draws": "R-hat needs at least {least} draws per chain.",
+    "one-chain": "R-hat compares the two halves of the chain here.",
     # Evaluation
     "evaluation-trained": "The model was fitted to {trained:,} of these {cells:count cell}: the scores say how well it "
     "fits them, not how well it predicts, and the baselines know them too.",
@@ -272,34 +285,64 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
     return register
 
 
-@_writes("diagnosis-behind")
-def _diagnosis_behind(chains: tuple[int, ...]) -> str:
-    return f"{_chains_are(chains)} far behind the others: leave {_pronoun(chains)} out, or run longer."
-
-
-@_writes("chains-disagree")
-def _chains_disagree(
-    chains: int, far: bool, number: int, judged: int, quantity: str, r_hat: float, low: float, high: float,
-    run_longer: bool,
-) -> str:  # fmt: skip
-    who = "Chains" if chains > 1 else "The halves of the chain"
-    how = "disagree" if far else "do not quite agree yet"
-    distance = f"R-hat {r_hat:.{2 if r_hat > 1.05 else 3}f}"
-    if math.isinf(r_hat):
-        distance = f"stuck at different values, {low:.6g} to {high:.6g}"
-    where = f"{quantity} ({distance})"
-    if number > 1:
-        where = f"{number} of {judged} quantities, most of all on {where}"
-    return f"{who} {how} on {where}{'; run longer' if run_longer else ''}."
+@_writes("predictive-error")
+def _predictive_error(nats: float, cells: int, held_out: bool, chains: int, answer: str) -> str:
+    start = {"good": "Yes: with", "caution": "With care: with only", "poor": "Not yet: with only"}[answer]
+    share, where = math.expm1(min(nats, 700.0)), "held-out counts" if held_out else "counts"
+    known = f"within {share:.1%}" if share < 0.1 else f"within {share:.0%}"
+    known = known if share < 1.0 else "no better than within a factor of 2"
+    return (
+        f"{start} {chains} chains, predictive probabilities are known {known} on average (the log score of "
+        f"{cells:,} {where} has a standard error of {nats:.2g} nats a cell)."
+    )
 
 
 @_writes("drift")
 def _drift(nats: float) -> str:
     return (
-        f"The log-likelihood still {'rises' if nats > 0 else 'falls'}, by {abs(nats):,.0f} nats from the first half of "
-        "the draws to the second, so the burn-in was too short: resume the run with more draws, or fit again with more "
-        "burn-in."
+        f"Not yet: the chains have not settled. Their log-likelihood still {'rises' if nats > 0 else 'falls'}, by "
+        f"{abs(nats):,.0f} nats from the first half of the draws to the second."
     )
+
+
+@_writes("more-chains")
+def _more_chains(chains: int, folded: bool) -> str:
+    return f"More chains help: {_fit_or_resume('chains', chains, folded)}."
+
+
+@_writes("more-draws")
+def _more_draws(draws: int, folded: bool) -> str:
+    return f"Run longer: {_fit_or_resume('draws', draws, folded)}."
+
+
+def _fit_or_resume(what: str, wanted: int, folded: bool) -> str:
+    again = ", and fold in again" if folded else ""
+    return f"resume the run with {wanted} {what} (allocore resume RUN --{what} {wanted}), or fit again{again}"
+
+
+@_writes("classes-found-again")
+def _classes_found_again(agreement: float, classes: int) -> str:
+    if not classes:
+        return "No: the chains have no class in common."
+    return f"Another run would find {agreement:.0%} of these classes again, by counts."
+
+
+@_writes("fit-off")
+def _fit_off(statistics: int, tensors: int, agree: int, off: Sequence[str], modes: Sequence[str]) -> str:
+    differ = first_few([*off, *(f"totals by {mode}" for mode in modes)], _NAMED_STATISTICS)
+    return (
+        f"Not in all respects: {agree} of {statistics} statistics of the data agree with {tensors:,} simulated "
+        f"tensors. Different: {differ}. post.check() (allocore check RUN) shows by how much."
+    )
+
+
+@_writes("r-hat")
+def _r_hat(chains: int, above: int, judged: int, quantity: str, r_hat: float, low: float, high: float) -> str:
+    worst = f"stuck at different values, {low:.6g} to {high:.6g}" if math.isinf(r_hat) else f"{r_hat:.3f}"
+    if not above:
+        return f"R-hat is at most {worst} for all {judged} quantities."
+    modes = ": chains are in different modes, as is usual for this model" if chains > 1 else ""
+    return f"R-hat is above 1.01 for {above} of {judged} quantities, most of all for {quantity} ({worst}){modes}."
 
 
 @_writes("chains-behind")
@@ -307,17 +350,8 @@ def _chains_behind(chains: tuple[int, ...], best: int, nats: float, spreads: flo
     whose = "its mean log-likelihood is" if len(chains) == 1 else "their mean log-likelihoods are at least"
     far = f", {spreads:,.0f} times the spread within chains" if math.isfinite(spreads) else ""
     return (
-        f"{_chains_are(chains)} far behind: {whose} {nats:,.0f} nats below that of chain {best}{far}; predictions "
-        f"hardly suffer, but classes there fit worse: leave {_pronoun(chains)} out with post.select_chains, or run "
-        "longer."
-    )
-
-
-@_writes("few-samples")
-def _few_samples(quantity: str, samples: float, wanted: int, chains: int, within: bool, advice: str | None) -> str:
-    return (
-        f"There are few effective samples{' within chains' if within else ''}: {samples:.0f} for {quantity}, where "
-        f"there should be {wanted} ({wanted // chains} per chain).{f' For intervals, {advice}.' if advice else ''}"
+        f"{_chains_are(chains)} far behind: {whose} {nats:,.0f} nats below that of chain {best}{far}. Predictions "
+        f"hardly suffer, but classes there fit worse: leave {_pronoun(chains)} out with post.select_chains."
     )
 
 

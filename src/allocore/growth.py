@@ -19,21 +19,11 @@ from allocore.classes.profiles import ClassReader
 from allocore.classes.reproducibility import LEAST_CHAINS, judge_reproducibility
 from allocore.errors import InputError
 from allocore.findings import Finding
+from allocore.posterior.convergence import drift_of
 from allocore.progress import Observer, draw_bar, progress_bar
 from allocore.storage.record import Plan, Record, Schedule
 
 REPRODUCIBLE = 0.9  # the agreement with another run at which chains are enough
-_RISES = 0.02  # from quarters to halves of the chains; a smaller rise is not worth twice the work
-
-
-def drift(values):  # TEMPORARY
-
-    half = values.shape[1] // 2
-    if values.shape[1] < 4 or len(values) < 2:
-        return None
-    rise = values[:, -half:].mean(1) - values[:, :half].mean(1)
-    mean, error, spread = abs(rise.mean()), rise.std(ddof=1) / len(rise) ** 0.5, values.mean(1).std(ddof=1)
-    return None if mean < 2 * error or mean < spread / 4 else rise.mean()
 
 
 class Judgement(NamedTuple):
@@ -49,13 +39,12 @@ def judge(record: Record, plan: Plan, tick: Callable[[int, int], None]) -> Judge
     growth = plan.growth
     if growth is None:
         return Judgement(False)
-    drifts = drift(record.stats["log_likelihood"][:, record.draw_sweeps - 1].astype(float)) is not None
+    drifts = drift_of(record) is not None
     longer = drifts and growth.sweeps and plan.schedule.sweeps < growth.max_sweeps
     if longer or not growth.chains or not LEAST_CHAINS <= plan.chains < growth.max_chains:
         return Judgement(drifts)
     found = judge_reproducibility(ClassReader(record), None, tick)
-    by_size = found.table["agreement"].to_numpy()
-    return Judgement(drifts, found.agreement, len(by_size) < 2 or by_size[-1] - by_size[-2] >= _RISES)
+    return Judgement(drifts, found.agreement, found.rises)
 
 
 def grown(plan: Plan, judged: Judgement) -> Plan | None:

@@ -18,7 +18,7 @@ from allocore.kernels.workers import available_threads
 from allocore.model.likelihood import dispersion_of
 from allocore.model.spec import LikelihoodName
 from allocore.posterior.cells import CellCounts, cells_to_score, check_has_cells, checked_coords, checked_counts
-from allocore.posterior.diagnose import can_judge, diagnose, log_joint_of_draws, share_traces
+from allocore.posterior.convergence import can_judge, log_joint_of_draws, share_traces
 from allocore.posterior.likelihood_check import likelihood_findings
 from allocore.posterior.predict import (
     boxes_and_labels,
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from allocore.classes.numbering import Known
     from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
+    from allocore.diagnosis import Answer, Diagnosis
     from allocore.forecast.forecast import Forecast
     from allocore.posterior.check import Check
-    from allocore.posterior.diagnose import Diagnosis
     from allocore.posterior.evaluate import Evaluation
 
 
@@ -544,6 +544,8 @@ class Posterior:
         draws, seed = whole_number("draws", draws, least=LEAST_TENSORS), whole_number("seed", seed, least=0)
         if (draws, seed) not in self._checks:
             self._checks[draws, seed] = check(drawn(self._record), draws, seed)
+            if self._diagnosis is not None:
+                self._diagnosis = replace(self._diagnosis, fit=self._fit_answer())
         found = self._checks[draws, seed]
         return replace(found, table=found.table.copy(), labels=found.labels.copy(), simulated=found.simulated.copy())
 
@@ -560,7 +562,7 @@ class Posterior:
         Examples
         --------
         >>> post.brief_check().level
-        'caution'
+        'poor'
         """
         from allocore.posterior.check import brief_draws
 
@@ -892,9 +894,13 @@ class Posterior:
         return self._draw_summary(draw, chain)
 
     def diagnose(self) -> "Diagnosis":
-        """Check whether the chains have converged, and to the same posterior mode.
+        """Answer three questions: on the predictions, on the classes, and on the fit of the model to the data.
 
-        R-hat and effective sample sizes are computed for quantities that do not depend on the numbering of classes and
+        Each answer has a light, a number, a sentence, and advice if there is any that can change the light. The third
+        uses the largest check made before, or a brief one, and a sample of the held-out cells unless `evaluate` has
+        scored them all. It takes seconds and is computed once.
+
+        The table has R-hat and effective sample sizes of quantities that do not depend on the numbering of classes and
         factors: the log-likelihood, the expected total count of the observed cells (the total latent rate for
         Bernoulli), the numbers of classes and factors in use, learned dispersions and concentrations, the expected
         counts of a dozen cells, half of them without counts, and the shares of the largest consensus classes.
@@ -905,9 +911,17 @@ class Posterior:
 
         Examples
         --------
+        >>> for answer in post.diagnose().answers:
+        ...     print(answer.level, "-", answer.question)
+        poor - Can I use the predictions?
+        caution - Would another run find the same classes?
+        poor - Does the model look like the data?
         >>> list(post.diagnose().table.index[:4])
         ['log-likelihood', 'expected total count', 'classes', 'origin factors']
         """
+        from allocore.classes.reproducibility import LEAST_CHAINS
+        from allocore.diagnosis import diagnose
+
         if self._diagnosis is None:
             record = drawn(self._record)
             shares = []
@@ -915,8 +929,27 @@ class Posterior:
                 found = self.consensus()
                 strong_C = ~found.summary.apart_C
                 shares = share_traces(found.numbers[strong_C], found.shares_by_draw[..., strong_C])
-            self._diagnosis = diagnose(record, likelihood_findings(record), shares)
+            halves = None
+            if record.spec.has_priors and len(record.core_values) >= LEAST_CHAINS:
+                # The classes of new rows are those of the fit.
+                halves = (self if self._fitted is None else self._fitted).reproducibility()
+            likelihood, fit = likelihood_findings(record), self._fit_answer()
+            self._diagnosis = diagnose(record, likelihood, shares, halves, fit, self._threads)
         return self._diagnosis
+
+    def _fit_answer(self) -> "Answer":
+        """Whether the model looks like the data, by what has been computed before if possible."""
+        from allocore.diagnosis import fit_answer
+        from allocore.posterior.evaluate import evaluate_some
+
+        record, scores = drawn(self._record), self._evaluations
+        found = scores.get(False, scores.get(True))
+        if found is None and self.held_out is not None:
+            found = evaluate_some(record, self.held_out, self._threads)
+            known = found.table.attrs
+            if (known["cells"], known["draws"]) == (len(self.held_out), known["all_draws"]):
+                scores[False] = found
+        return fit_answer(record, self.brief_check(), found)
 
     def show(self, rows: int = 15, top: int = 3, *, draw: ShownDraw = None, chain: int | None = None) -> None:
         """Print the largest classes and the factors they share.

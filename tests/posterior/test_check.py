@@ -8,6 +8,7 @@ the statistics add up. Right simulations fail with probability 1e-4; planted bug
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -25,7 +26,7 @@ from allocore.posterior.check import (
     simulate_tensor,
     top_share,
 )
-from allocore.posterior.diagnose import expected
+from allocore.posterior.convergence import expected
 from allocore.results import Posterior
 from support.errors import refused
 from support.handmade_posterior import posterior, with_likelihood
@@ -339,6 +340,13 @@ def bursty():
     Y = ac.as_tensor(rng.negative_binomial(0.4 * size + 1e-9, 0.1))
     settings = {**SETTINGS, "burn_in": 60, "draws": 20}
     return {name: ac.CP(3, likelihood=name, **settings).fit(Y).posterior_ for name in ("poisson", "negative-binomial")}
+
+
+@pytest.mark.parametrize(("observed", "level"), [(109.0, "caution"), (111.0, "poor"), (85.0, "poor")])
+def test_the_data_are_clearly_unlike_the_model_if_non_zero_cells_differ_by_more_than_a_tenth(observed, level):
+    off = pd.DataFrame({"observed": [observed, 9.0], "expected": [100.0, 1.0]}, index=["non-zero cells", "reciprocity"])
+    assert checking._clearly_unlike(off) == (level == "poor")
+    assert not checking._clearly_unlike(off.iloc[1:]), "other statistics do not matter for this"
 
 
 def test_bursts_are_found_in_a_poisson_fit_and_not_in_a_negative_binomial_one(bursty):

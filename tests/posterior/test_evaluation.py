@@ -314,6 +314,14 @@ def test_chains_that_are_left_out_do_not_count():
     assert alone.evaluate().table["log_ppd"]["model"] != post.evaluate().table["log_ppd"]["model"]
 
 
+def test_a_glance_scores_some_fibres_by_some_draws(monkeypatch):
+    post = split_posterior(draws=40)
+    monkeypatch.setattr(evaluation, "_GLANCE", 20 * (len(post.held_out) // 2))
+    found = evaluation.evaluate_some(post.record, post.held_out, 1)
+    assert found.table.attrs["draws"] == 20
+    assert 0 < found.table.attrs["cells"] < len(post.held_out)
+
+
 def test_very_many_cells_are_judged_in_brief_by_some_of_the_draws(monkeypatch):
     post = split_posterior(draws=40)
     monkeypatch.setattr(evaluation, "_BRIEF", 100)

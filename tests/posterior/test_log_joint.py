@@ -7,7 +7,7 @@ import pytest
 
 import allocore as ac
 from allocore.model.joint import log_joint
-from allocore.posterior.diagnose import log_joint_of_draws
+from allocore.posterior.convergence import log_joint_of_draws
 from support.planted import posterior_of
 
 

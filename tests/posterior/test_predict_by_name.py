@@ -90,7 +90,7 @@ def test_a_masked_diagonal_is_not_part_of_a_sum():
 
 
 def test_the_sum_of_all_cells_is_that_of_the_trace():
-    from allocore.posterior.diagnose import expected
+    from allocore.posterior.convergence import expected
 
     post = labelled("negative-binomial", 0, missing=PATTERNS)
     totals, _ = expected(post.record, np.empty((3, 0), dtype=np.int64))

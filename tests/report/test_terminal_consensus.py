@@ -39,9 +39,8 @@ def test_small_or_weak_classes_stand_below_a_line_though_they_are_larger():
 def test_without_such_classes_there_is_no_line_and_a_table_of_weak_ones_alone_has_its_heading():
     assert not any(line.startswith(APART) for line in told(consensus(), rows=3))
     lines = told(with_summary(consensus(), apart_C=np.ones(4, dtype=bool)))
-    assert lines[2] == "Caution: There are too few draws to judge: 3 per chain."
-    assert lines[3].startswith(APART)
-    assert lines[4] == " ".join(("class share chains", *NAMES))
+    start = next(place for place, line in enumerate(lines) if line.startswith(APART))
+    assert lines[start + 1] == " ".join(("class share chains", *NAMES))
 
 
 def test_fewer_rows_show_the_strong_classes_first():

@@ -21,7 +21,9 @@ def tensor(periods=12, seed=0, labels=None, loops=True):
 
 
 def fitted(Y, **how):
-    model = ac.CP(2, burn_in=30, draws=5, thin=2, chains=2, seed=3, threads=1, progress=False, **{"likelihood": "poisson"} | how)
+    model = ac.CP(
+        2, burn_in=30, draws=5, thin=2, chains=2, seed=3, threads=1, progress=False, **{"likelihood": "poisson"} | how
+    )
     return model.fit(Y).posterior_
 
 

@@ -24,8 +24,9 @@ from allocore.classes.tracks import SharedClasses, TrackTable, follow
 from allocore.errors import InputError
 from allocore.kernels.elementary import Floats, Ints
 
-LEAST_CHAINS = 4
+LEAST_CHAINS = 4  # two sets of two
 _ALIKE = 0.9
+_RISES = 0.02  # of the agreement, from quarters to halves of the chains; a smaller rise is not worth twice the work
 _REPEATS = 8  # random pairs of sets of each size; single pairs vary by about 0.04
 _FOLLOWED_DRAWS, _FEWEST_FOLLOWED = 100, 3  # of all chains, and of each
 _MOST_CLASSES = 500
@@ -58,6 +59,12 @@ class Reproducibility:
     agreement: float
     table: pd.DataFrame
     found_by_halves: Floats
+
+    @property
+    def rises(self) -> bool:
+        """Whether more chains would help: larger sets of chains still agree more, or there is only one size of sets."""
+        by_size = self.table["agreement"].tolist()
+        return len(by_size) < 2 or by_size[-1] - by_size[-2] >= _RISES
 
 
 def judge_reproducibility(

@@ -92,10 +92,15 @@ class TrackTable:
         """The mean profiles of the clusters of the tracks of all or some chains: per mode (D, G)."""
         chosen = np.arange(len(self._mass_T)) if chains is None else np.flatnonzero(np.isin(self._chain_T, chains))
         cluster_T, mass_T = average_linkage(self._distance_TT[np.ix_(chosen, chosen)], _CUT), self._mass_T[chosen]
-        weight_TG = np.zeros((len(mass_T), cluster_T.max(initial=-1) + 1))
-        weight_TG[np.arange(len(mass_T)), cluster_T] = mass_T
-        weight_TG /= weight_TG.sum(axis=0)
-        return tuple(profile_DT[:, chosen] @ weight_TG for profile_DT in self._profiles)
+        order = np.argsort(cluster_T, kind="stable")
+        first_G = np.searchsorted(cluster_T[order], np.arange(cluster_T.max(initial=-1) + 1))
+        mass_G = np.add.reduceat(mass_T[order], first_G) if len(order) else mass_T
+        return tuple(
+            np.add.reduceat(profile_DT[:, chosen[order]] * mass_T[order], first_G, axis=1) / mass_G
+            if len(order)
+            else profile_DT[:, :0]
+            for profile_DT in self._profiles
+        )
 
     def shared_classes(self, chains: Ints) -> SharedClasses:
         """The classes that enough of some chains hold: one of its tracks is matched with the centre of the cluster."""

@@ -15,6 +15,7 @@ from allocore.comparison.models import ModelName, shape_text
 from allocore.errors import InputError, whole_number
 from allocore.estimators import AlloCore
 from allocore.findings import Finding, join_words, sentences
+from allocore.model.spec import likelihood_for
 from allocore.tensor.files import as_tensor
 
 if TYPE_CHECKING:

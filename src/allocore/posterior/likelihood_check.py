@@ -26,7 +26,7 @@ from allocore.findings import Finding
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.workers import available_threads
 from allocore.model.likelihood import LIKELIHOODS, dispersion_of, odds_of
-from allocore.posterior.diagnose import expected
+from allocore.posterior.convergence import expected
 from allocore.posterior.predict import rates_by_draw, sampled
 from allocore.storage.record import Record
 from allocore.tensor.sharded import stays_on_disk

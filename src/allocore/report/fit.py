@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from allocore.classes.consensus import Consensus
 from allocore.classes.summary import ClassSummary, ShownDraw
+from allocore.diagnosis import Diagnosis
 from allocore.errors import InputError
 from allocore.posterior.check import Check
-from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import Evaluation
 from allocore.storage.record import Record
 
@@ -32,7 +32,7 @@ class Fit(Protocol):
         """Return what the chains agree on."""
 
     def diagnose(self) -> Diagnosis:
-        """Judge whether the chains have converged."""
+        """Return whether to trust predictions, classes and fit."""
 
     def evaluate(self, test: object = None, *, allow_training: bool = False, brief: bool = False) -> Evaluation:
         """Score held-out cells."""

@@ -33,13 +33,14 @@ from allocore.classes.names import (
     users_together,
 )
 from allocore.classes.summary import ClassSummary, Profile, ShownDraw
+from allocore.diagnosis import Diagnosis
 from allocore.errors import whole_number
 from allocore.findings import sentence, sentences
 from allocore.kernels.elementary import Ints
 from allocore.posterior.check import COLUMNS as CHECK_COLUMNS
 from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
 from allocore.posterior.check import Check, check_rows
-from allocore.posterior.diagnose import LOG_COUNT, R_HAT_SETTLED, Diagnosis, chains_behind, chains_without_moves
+from allocore.posterior.convergence import LOG_COUNT, R_HAT_SETTLED, chains_behind, chains_without_moves
 from allocore.posterior.evaluate import COLUMNS, HEADINGS, MODEL, Evaluation, heading, score_rows
 from allocore.posterior.likelihood_check import learned_findings, likelihood_findings
 from allocore.report.fit import Fit
@@ -49,13 +50,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DIAGNOSTIC_HEADINGS = {
-    "mean": "mean", "sd": "sd", "r_hat": "R-hat", "ess_bulk": "ESS bulk", "ess_tail": "ESS tail",
-    "seconds_per_effective_sample": "s per effective sample",
+    "mean": "mean", "sd": "sd", "r_hat": "R-hat", "nested_r_hat": "nested R-hat", "ess_bulk": "ESS bulk",
+    "ess_tail": "ESS tail", "seconds_per_effective_sample": "s per effective sample",
 }  # fmt: skip
 _DIAGNOSTIC_COLUMNS = (
-    "R-hat: the spread of all chains over that within chains, below 1.01 where they agree. ESS: how many independent "
-    "draws these are worth, for means (bulk) and for intervals (tail). A dash: the quantity is constant, or there are "
-    "too few draws."
+    "R-hat: the spread of all chains over that within chains, below 1.01 where they agree. Nested R-hat: the same for "
+    "groups of chains. ESS: how many independent draws these are worth, for means (bulk) and for intervals (tail). A "
+    "dash: the quantity is constant, or there are too few draws."
 )
 _LEVEL_COLOURS = {"good": "green", "caution": "yellow", "poor": "red"}
 
@@ -155,7 +156,7 @@ def short_table(diagnosis: Diagnosis) -> "pd.DataFrame":
     if table.empty:
         return table
     cells = table[table.index.str.startswith(LOG_COUNT)]
-    worst = {"r_hat": cells["r_hat"].max(), "seconds_per_effective_sample": cells.iloc[:, -1].max()}
+    worst = {name: cells[name].max() for name in ("r_hat", "nested_r_hat", "seconds_per_effective_sample")}
     worst |= {name: cells[name].min() for name in ("ess_bulk", "ess_tail")}
     name = f"log expected counts of {len(cells)} cells, the worst"
     others = table.drop(cells.index)
@@ -169,7 +170,7 @@ def number_text(column: str, value: float) -> str:
     """Return a number of the table with as many digits as its column needs; "-" for NaN."""
     if np.isnan(value):
         return "-"
-    if column == "r_hat":
+    if column.endswith("r_hat"):
         return f"{value:.3f}"
     return f"{value:,.0f}" if column.startswith("ess") else plain_number(value)
 
@@ -179,20 +180,27 @@ def _health(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     table.add_column("", overflow="fold")  # words may be cut into lines, numbers never
     for title in DIAGNOSTIC_HEADINGS.values():
         # A heading of several words takes several lines, so that its column is as narrow as its numbers.
-        lines = title.replace(" per ", " per\n").replace("effective ", "effective\n").replace("ESS ", "ESS\n")
+        lines = title.replace(" per ", " per\n").replace("effective ", "effective\n")
+        lines = lines.replace("ESS ", "ESS\n").replace("nested ", "nested\n")
         table.add_column(lines, justify="right", no_wrap=True)
     for name, row in short_table(diagnosis).iterrows():
         table.add_row(Text(str(name)), *(_cell(column, row[column]) for column in DIAGNOSTIC_HEADINGS))
     yield Text()
-    yield _verdict(diagnosis.level, diagnosis.sentences[0], weight="bold ")
+    yield from _answers(diagnosis)
     yield table
     yield Text(_DIAGNOSTIC_COLUMNS, style="dim")
-    for each in diagnosis.sentences[1:]:
+    for each in sentences((*diagnosis.likelihood, *diagnosis.details)):
         yield Text(each)
 
 
-def _verdict(level: str, headline: str, weight: str = "") -> Text:
-    return Text(f"{level.capitalize()}: {headline}", style=f"{weight}{_LEVEL_COLOURS[level]}")
+def _answers(diagnosis: Diagnosis) -> Iterator[Text]:
+    for each in diagnosis.answers:
+        light = (f"{each.level.capitalize()}:", f"bold {_LEVEL_COLOURS[each.level]}")
+        yield Text.assemble(light, " ", (each.question, "bold"), f" {' '.join(each.sentences)}")
+
+
+def _verdict(level: str, headline: str) -> Text:
+    return Text(f"{level.capitalize()}: {headline}", style=_LEVEL_COLOURS[level])
 
 
 def _cell(column: str, value: float) -> Text:
@@ -215,7 +223,7 @@ def class_report(
     summary, record = posterior.class_summary(draw, chain=chain), posterior.record
     shown = summary.apart_last[:rows]
     colours = _shared_colours(summary, shown)
-    # Intervals mean little if the chains have not converged, so the verdict on them comes first.
+    # Whether to trust the classes, before they are read.
     diagnosis = posterior.diagnose() if summary.is_consensus else None
     likelihood = likelihood_findings(record) if diagnosis is None else diagnosis.likelihood
     text = Text(" ".join(summary.sentences))
@@ -226,12 +234,12 @@ def class_report(
     return Group(
         Text(f"{_number(len(shown), len(summary.number_C))}, {summary.source}", style="bold"),
         *([Text(note, style="dim")] if summary.is_consensus else []),
-        *([] if diagnosis is None else [_verdict(diagnosis.level, diagnosis.sentences[0])]),
+        *([] if diagnosis is None else _answers(diagnosis)),
         *(table if len(shown) else []),
         *_sharing_lines(summary, shown, top, colours),
         *(Text(each) for each in sentences(likelihood)),
         text,
-        *_warnings(record, behind=diagnosis is None or diagnosis.verdict.kind != "diagnosis-behind"),
+        *_warnings(record),
     )
 
 
@@ -240,9 +248,9 @@ def _number(shown: int, known: int) -> str:
     return classes if shown == known else f"{shown} of {classes}"
 
 
-def _warnings(record: Record, *, behind: bool) -> Iterator[Text]:
-    """Warn about chains far behind the others (if `behind`), and about chains in which no class moved."""
-    for finding in (chains_behind(record) if behind else None, chains_without_moves(record)):
+def _warnings(record: Record) -> Iterator[Text]:
+    """Warn about chains far behind the others, and about chains in which no class moved."""
+    for finding in (chains_behind(record), chains_without_moves(record)):
         if finding is not None:
             yield Text(sentence(finding), style="italic")
 

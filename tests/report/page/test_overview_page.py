@@ -45,49 +45,48 @@ def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
 def test_a_banner_says_first_whether_the_chains_can_be_trusted_and_leads_to_their_health(shared):
     shown, found = shared(four_chains), four_chains().diagnose()
     page = shown.go()
-    verdict, told = shown.texts(".banner p")
-    assert verdict == f"✕ Poor: {found.sentences[0]}"
-    r_hat = found.table.loc["log-likelihood", "r_hat"]
-    assert told == (
-        f"4 chains of 9 draws · R-hat of the log-likelihood {r_hat:.3f} (below 1.01 where chains agree) · "
-        "25.00% of the classes moved per sweep · Health of the chains"
-    )
-    assert page.evaluate("document.querySelector('.banner').getBoundingClientRect().bottom") < 250
+    *verdicts, told = shown.texts(".banner p")
+    assert verdicts == [light(each.level, f"{each.question} {each.sentence}") for each in found.answers]
+    assert told.startswith("4 chains of 9 draws · ")
+    assert page.evaluate("document.querySelector('.banner').getBoundingClientRect().bottom") < 350
     page.click(".banner a")
     page.wait_for_selector("#health:focus")
     top = page.evaluate("document.getElementById('health').getBoundingClientRect().top")
     assert 0 <= top < 900
     assert page.locator("nav [aria-current]").inner_text() == "Overview"
+    for answer in found.answers:
+        assert " ".join(answer.sentences) in page.inner_text("#health")
+    page.click("#health summary:has-text('Diagnostics')")
     for word in sentences(found.details):
         assert word in page.inner_text("#health")
 
 
-def check_light(shown, verdict):
-    """The verdict has a word and a colour that can be read, in both themes."""
+LAMPS = {"good": "✓", "caution": "!", "poor": "✕"}
+
+
+def light(level, text):
+    return f"{LAMPS[level]} {level.capitalize()}: {text}"
+
+
+@parametrize_few("level", ["poor", "caution", "good"])
+def test_each_traffic_light_is_a_word_and_a_colour_that_can_be_read_in_both_themes(opened, level):
+    """Whatever the colour of the banner, which is that of the worst light."""
+    values = payload(posterior(), "Title")
+    answers = [{"question": "Why?", "level": each, "words": ["A sentence."]} for each in LAMPS]
+    values["health"] |= {"level": level, "answers": answers}
+    shown = opened(values)
     page = shown.go()
-    assert shown.texts(".banner .verdict") == [verdict]
+    assert shown.texts(".banner .verdict") == [light(each, "Why? A sentence.") for each in LAMPS]
     colours = []
     for theme in ("light", "dark"):
         page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
-        ink, paper = (
-            page.evaluate(f"getComputedStyle(document.querySelector('{selector}')).{what}")
-            for selector, what in ((".banner .light", "color"), (".banner", "backgroundColor"))
-        )
-        assert contrast(ink, paper) > 4.5
-        colours.append(ink)
+        paper = page.evaluate("getComputedStyle(document.querySelector('.banner')).backgroundColor")
+        inks = page.eval_on_selector_all(".banner .light", "all => all.map(each => getComputedStyle(each).color)")
+        assert len(set(inks)) == 3
+        assert all(contrast(ink, paper) > 4.5 for ink in inks)
+        colours += inks
     page.evaluate("() => { delete document.documentElement.dataset.theme; }")
-    assert colours[0] != colours[1]
-
-
-def test_the_traffic_light_is_a_word_and_a_colour_that_can_be_read(shared, opened):
-    check_light(shared(four_chains), f"✕ Poor: {four_chains().diagnose().sentences[0]}")
-    values = payload(posterior(), "Title")
-    values["health"] |= {"level": "good", "headline": "A sentence."}
-    check_light(opened(values), "✓ Good: A sentence.")
-
-
-def test_a_traffic_light_of_caution_is_a_word_and_a_colour_that_can_be_read(seen):
-    check_light(seen, f"! Caution: {posterior().diagnose().sentences[0]}")
+    assert len(set(colours)) == 6
 
 
 def contrast(*colours):

@@ -273,21 +273,21 @@ def test_a_run_without_draws_has_no_page(tmp_path):
 def test_the_health_of_the_chains_is_that_of_the_diagnosis():
     post = posterior(chains=4, draws=9)
     found, health = post.diagnose(), payload(post, "Title")["health"]
-    assert (health["level"], health["headline"]) == (found.level, found.sentences[0])
+    assert health["level"] == found.level
+    assert [(each["question"], each["level"], each["value"], each["words"]) for each in health["answers"]] == [
+        (each.question, each.level, pytest.approx(each.value, rel=1e-5), each.sentences) for each in found.answers
+    ]
     assert health["words"] == sentences(found.details)
-    assert health["rHat"] == f"{found.table.loc['log-likelihood', 'r_hat']:.3f}"
-    assert health["moves"] == 0.25
+    assert health["rows"][0][0] == "log-likelihood"
 
 
 def test_what_is_not_known_of_the_chains_is_none():
     few = told(draws=2)["health"]
-    assert (few["level"], few["rHat"]) == ("caution", None)
-    stuck = posterior(chains=2, draws=8)
-    stats = {**stuck.record.stats, "log_likelihood": np.repeat([[-9.0], [-8.0]], 10, axis=1)}
-    assert payload(Posterior(replace(stuck.record, stats=stats)), "Title")["health"]["rHat"] is None
+    assert [each["value"] for each in few["answers"][:2]] == [None, None]
     estimate = ac.NNTuck((2, 2), restarts=1, max_iter=2, seed=0).fit(ac.as_tensor(np.eye(3, dtype=int) + 1)).posterior_
     health = payload(estimate, "Title")["health"]
-    assert (health["level"], health["rHat"], health["moves"]) == ("caution", None, None)
+    assert [each["value"] for each in health["answers"][:2]] == [None, None]
+    assert health["rows"] == []
     in_page(render(payload(estimate, "Title")))
 
 

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from allocore.classes.names import sharers_of, support_words
 from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownDraw, ShownMode
 from allocore.classes.tables import top_cells
+from allocore.diagnosis import Diagnosis
 from allocore.findings import sentences
 from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
 from allocore.posterior.check import check_rows
-from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
 from allocore.report.fit import Fit
-from allocore.report.terminal import diagnosis_rows, number_text, progress_line, settings_line
+from allocore.report.terminal import diagnosis_rows, progress_line, settings_line
 from allocore.tensor.calendar import period_start
 from allocore.tensor.countries import resolve
 
@@ -84,15 +84,15 @@ def payload(
 
 
 def _health(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The verdict on the chains; `rHat` is text, because R-hat may be infinite."""
+    """The three answers, and the numbers for experts."""
     headings, rows = diagnosis_rows(diagnosis)
-    r_hats = diagnosis.table["r_hat"].to_numpy()[:1]  # the log-likelihood comes first; NNTuck has no row at all
     return {
         "level": diagnosis.level,
-        "headline": diagnosis.sentences[0],
+        "answers": [
+            {"question": each.question, "level": each.level, "value": _number(each.value), "words": each.sentences}
+            for each in diagnosis.answers
+        ],
         "words": sentences(diagnosis.details),
-        "rHat": number_text("r_hat", float(r_hats[0])) if np.isfinite(r_hats).any() else None,
-        "moves": None if np.isnan(diagnosis.move_rate) else diagnosis.move_rate,
         "headings": headings,
         "rows": rows,
     }

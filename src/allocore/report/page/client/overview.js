@@ -154,23 +154,20 @@ function light(level) {
   );
 }
 
-// Whether to trust the run, before anything of it is read.
+// Whether to trust the run, before anything of it is read: a light and a sentence for each question.
 function banner(health) {
   const { chains, draws } = given.draws;
-  const facts = [
-    `${plural(chains, "chain")} of ${plural(draws, "draw")}`,
-    health.rHat === null ? null : `R-hat of the log-likelihood ${health.rHat} (below 1.01 where chains agree)`,
-    health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved per sweep`,
-  ];
   return make(
     "section",
-    { class: `banner ${health.level}`, "aria-label": "Can the chains be trusted?" },
-    make("p", { class: "verdict" }, light(health.level), ` ${health.headline}`),
+    { class: `banner ${health.level}`, "aria-label": "Can the run be trusted?" },
+    health.answers.map(({ level, question, words: [answer] }) =>
+      make("p", { class: "verdict" }, light(level), " ", make("strong", {}, question), ` ${answer}`),
+    ),
     make(
       "p",
       { class: "quiet" },
-      facts.filter(Boolean).map((fact) => [fact, " · "]),
-      link("#/health", "Health of the chains"),
+      `${plural(chains, "chain")} of ${plural(draws, "draw")} · `,
+      link("#/health", "What to do, and the health of the chains"),
     ),
   );
 }
@@ -243,16 +240,11 @@ function reachable(box, id) {
 }
 
 function healthPanel(health) {
-  const moves =
-    health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved per sweep after the burn-in.`;
   const chains = given.traces.logLikelihood.map((_, chain) => `chain ${chain}`);
   const box = panel(
     "Health of the chains",
-    make("p", {}, light(health.level), ` ${health.headline}`),
-    make(
-      "ul",
-      {},
-      [...health.words, moves].filter(Boolean).map((text) => make("li", {}, text)),
+    health.answers.map(({ level, question, words: all }) =>
+      make("p", {}, light(level), " ", make("strong", {}, question), ` ${all.join(" ")}`),
     ),
     legend([
       ...chains.map((chain, turn) => [seriesLine(turn), chain]),
@@ -268,6 +260,11 @@ function healthPanel(health) {
       "details",
       { class: "astable" },
       make("summary", {}, "Diagnostics"),
+      make(
+        "ul",
+        {},
+        health.words.map((text) => make("li", {}, text)),
+      ),
       make("div", { class: "tablebox" }, simpleTable(health.headings, health.rows, "Diagnostics of the chains")),
     ),
   );

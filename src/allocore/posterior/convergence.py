@@ -1,12 +1,17 @@
-"""Convergence diagnostics: R-hat and effective sample sizes of quantities that do not depend on class numbers.
+"""Whether chains have converged, without looking at classes: R-hat, effective samples, drift, the error of predictions.
 
-The trace of a single class means nothing, because numbers change from draw to draw. For the Bernoulli likelihood the
-total rate, which needs only sums, replaces the expected total, which needs every cell. Rank-normalised split R-hat and
-the effective sample sizes of bulk and tails follow Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021).
+Quantities that are judged do not depend on class numbers: the trace of a single class means nothing, because numbers
+change from draw to draw. For the Bernoulli likelihood the total rate, which needs only sums, replaces the expected
+total, which needs every cell. Rank-normalised split R-hat and the effective sample sizes of bulk and tails follow
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021).
 
-Chains of this model often settle in different modes of the posterior. More chains then make predictions better, because
-predictions average over all of them (Yao, Vehtari and Gelman 2022), and longer chains do not. Longer chains are the
-advice only if chains drift, or have too few effective samples within.
+Chains of this model settle in different modes of the posterior, so R-hat of single chains is large however long they
+run. Predictions pool all chains (Yao, Vehtari and Gelman 2022), so what matters is whether the pool is reproducible:
+
+    nested R-hat = sqrt(1 + B / W)   B: variance of the means of groups of chains; W: mean variance within groups, that
+                                     of the means of their chains plus that within chains (Margossian et al. 2024)
+    error of predictions             sqrt( (C - 1) / C sum_c (S_c - mean S)^2 ), the jackknife over C chains: S_c is the
+                                     mean over cells of the log predictive probability of their counts without chain c
 
 The best draw has the highest log joint density: that of the logarithms of core values, factors and concentrations, and
 of the log odds of the dispersion, as in Stan. The density of a factor itself has no bound where e0 is below one and an
@@ -15,14 +20,14 @@ rows that were folded in, it is the density of their counts, their factors and t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import logsumexp
 
-from allocore.findings import Finding, Level, sentences
+from allocore.findings import Finding
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, rates_of_cells
 from allocore.kernels.workers import Workers
@@ -30,6 +35,7 @@ from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion
 from allocore.model.likelihood import dispersion_of, log_dispersion_of
 from allocore.model.state import State
 from allocore.posterior.cells import weighted_expansion
+from allocore.posterior.predict import log_predictive
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
@@ -37,11 +43,10 @@ from allocore.tensor.sharded import stays_on_disk
 
 LEAST_DRAWS = 4  # R-hat splits every chain in two and compares variances, so each half needs two draws
 R_HAT_SETTLED = 1.01  # Vehtari et al. (2021): at 1.1, the older rule, chains still differ visibly
-R_HAT_APART = 1.05  # rstan warns above it: such a difference is larger than the noise of R-hat itself
-ESS_PER_CHAIN = 100  # Vehtari et al. (2021): with fewer effective samples, R-hat itself is unreliable
-# A chain drifts if its halves differ by more than the spread within them. Some slow but settled chains do so by chance,
-# each in its own direction. If most do so in one direction, the burn-in was too short.
-DRIFT_SPREADS = 1.0
+# Chains have settled if their mean rise from first to second halves is below any of these: standard errors of the mean;
+# standard deviations between the means of chains; and spreads of draws within halves, over the root of the number of
+# chains. The last is the only one for a single chain. Without it, one in seven runs of four settled chains would drift.
+DRIFT_ERRORS, DRIFT_BETWEEN, DRIFT_SPREADS = 2.0, 0.25, 1.0
 # A chain is far behind if it fits worse than the best by more than noise and by more than modes differ, and is further
 # from the next chain above it than that is from the best. Of four settled chains on ICEWS the worst was up to 0.09 nats
 # a non-zero cell behind (50 times the spread); chains of 40 sweeps were 0.12 and more behind.
@@ -51,84 +56,11 @@ LOG_COUNT = "log expected count of"
 _CELLS = 12
 _CLASSES = 8
 _CELL_SEED = 20240502
+_SCORED_CELLS = 1000  # the error of predictions of more cells is about the same
 _CANDIDATES = 4096  # includes six observed zeros if one cell in a few hundred is one
 _TAILS = (0.05, 0.95)
-_COLUMNS = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
+_COLUMNS = ["mean", "sd", "r_hat", "nested_r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
 _ROUNDING = 1e-11  # a smaller relative range counts as constant: sums in another order differ by about 1e-15
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnosis:
-    """Convergence diagnostics of a run, as `Posterior.diagnose` returns them: a table, and what it means.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        One row per quantity: `mean` and `sd` over all draws, `r_hat`, the effective sample sizes `ess_bulk` and
-        `ess_tail`, and `seconds_per_effective_sample`: the time of all sweeps after the burn-in, summed over chains,
-        divided by `ess_bulk`. NaN if a quantity never changes. `r_hat` is infinite if a quantity is constant within
-        every chain but differs between chains.
-    verdict : Finding
-        The diagnosis in one finding.
-    likelihood : tuple of Finding
-        How counts are distributed given the fit: after a Poisson fit, how dispersed they are and whether the negative
-        binomial would likely predict better; otherwise the dispersion p. Then the concentrations, if learned.
-    details : tuple of Finding
-        What the table shows, and what to do.
-    move_rate : float
-        Share of classes that changed location in a sweep, averaged over the sweeps after the burn-in. NaN if locations
-        are fixed (CP, Tucker).
-
-    Examples
-    --------
-    >>> found = post.diagnose()
-    >>> found.level, found.ok, 0.0 <= found.move_rate <= 1.0
-    ('poor', False, True)
-    >>> found.sentences[0]
-    'The chains have not settled: run longer.'
-    """
-
-    table: pd.DataFrame
-    verdict: Finding
-    likelihood: tuple[Finding, ...]
-    details: tuple[Finding, ...]
-    move_rate: float
-
-    @property
-    def level(self) -> Level:
-        """A traffic light: "good" if no problem was found, "caution", or "poor".
-
-        "caution": chains are in different modes or have few effective samples, or there is too little to judge, such as
-        a single chain. "poor": chains still drift, one is far behind the others, or nothing changes.
-        """
-        return self.verdict.level
-
-    @property
-    def ok(self) -> bool:
-        """Whether no problem was found: the level is "good". A single chain, or too few draws, show too little."""
-        return self.level == "good"
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The verdict first, then what is known of the likelihood and of moves, then the details."""
-        moves = () if np.isnan(self.move_rate) else (Finding("move-rate", values={"rate": self.move_rate}),)
-        return (self.verdict, *self.likelihood, *moves, *self.details)
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The findings in words; the first is the verdict."""
-        return sentences(self.findings)
-
-    def __str__(self) -> str:
-        numbers = self.table.to_string(float_format=lambda number: f"{number:.4g}", index_names=False)
-        verdict, *others = self.sentences
-        return "\n".join([f"{self.level.capitalize()}: {verdict}", "", numbers, "", *others])
-
-    def _repr_html_(self) -> str:
-        verdict, *others = self.sentences
-        items = "".join(f"<li>{escape(each)}</li>" for each in others)
-        numbers = self.table.to_html(float_format=lambda number: f"{number:.4g}")
-        return f"<p><strong>{self.level.capitalize()}: {escape(verdict)}</strong></p>{numbers}<ul>{items}</ul>"
 
 
 def can_judge(record: Record) -> bool:
@@ -136,91 +68,45 @@ def can_judge(record: Record) -> bool:
     return record.spec.has_priors and record.core_values.shape[1] >= LEAST_DRAWS
 
 
-def diagnose(record: Record, likelihood: tuple[Finding, ...], shares: Sequence["Trace"] = ()) -> Diagnosis:
-    """Judge the draws of a run, with findings on its likelihood and traces of the shares of consensus classes."""
-    if not record.spec.has_priors:
-        return Diagnosis(_table([], 0.0), Finding("diagnosis-no-draws", "caution"), likelihood, (), np.nan)
-    seconds = record.stats["seconds"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
-    judged = [*traces(record), *shares]
-    table = _table(judged, float(seconds.sum()))
-    verdict, details = _judge(record, judged, table)
-    move_rate = float(moved_after_burn_in(record).mean()) if record.spec.learn_locations else np.nan
-    return Diagnosis(table, verdict, likelihood, details, move_rate)
-
-
-def _judge(record: Record, judged: list["Trace"], table: pd.DataFrame) -> tuple[Finding, tuple[Finding, ...]]:
+def expert_findings(record: Record, judged: Sequence["Trace"], table: pd.DataFrame) -> tuple[Finding, ...]:
+    """Return what experts want to know of the chains. No finding decides whether predictions can be used."""
     chains, draws = record.core_values.shape[:2]
-    r_hats, samples = table["r_hat"].to_numpy(), _effective_within(judged, table)
-    enough_draws, far = draws >= LEAST_DRAWS, bool((r_hats > R_HAT_APART).any())
-    unchanging = enough_draws and bool(table["ess_bulk"].isna().all())
-    drift, behind, no_moves = _drift(judged[0].values), chains_behind(record), chains_without_moves(record)
-    disagree = _disagreement(judged, r_hats, far, drift)
-    few_samples = _few_samples(judged, samples, disagree, drift)
-    verdicts: list[tuple[object, str, Level, dict[str, Any]]] = [  # the worst first
-        (unchanging, "diagnosis-unchanging", "poor", {}),
-        (drift, "diagnosis-drift", "poor", {"chains": chains}),
-        (behind, "diagnosis-behind", "poor", {"chains": behind.values["chains"]} if behind else {}),
-        (not enough_draws, "diagnosis-few-draws", "caution", {"draws": draws}),
-        (chains == 1, "diagnosis-one-chain", "caution", {}),
-        (far, "diagnosis-modes", "caution", {}),
-        (disagree, "diagnosis-disagree", "caution", {}),
-        (few_samples, "diagnosis-few-samples", "caution", {}),
-        (no_moves, "diagnosis-no-moves", "caution", {}),
-        (True, "diagnosis-good", "good", {}),
-    ]
-    verdict = next(Finding(kind, level, values) for holds, kind, level, values in verdicts if holds)
-    modes = Finding("different-modes", "caution") if far and chains > 1 and drift is None else None
-    details = [each for each in (disagree, drift, modes, behind, few_samples, no_moves) if each is not None]
-    if not enough_draws:
-        details.insert(0, Finding("few-draws", "caution", {"least": LEAST_DRAWS}))
-    elif unchanging:
-        details.insert(0, Finding("equal-draws", "poor"))
-    elif not details:
-        values = {"chains": chains, "r_hat": float(table["r_hat"].max()), "samples": float(pd.Series(samples).min())}
-        details.append(Finding("no-problem", "good", values))
-    if enough_draws and chains == 1:
-        details.append(Finding("one-chain", "caution"))
-    return verdict, tuple(details)
+    if draws < LEAST_DRAWS:
+        found = [Finding("few-draws", values={"least": LEAST_DRAWS})]
+    else:
+        found = [*_r_hats(judged, table), *([Finding("one-chain")] if chains == 1 else [])]
+    rate = float(moved_after_burn_in(record).mean()) if record.spec.learn_locations else 0.0
+    moves = Finding("move-rate", values={"rate": rate}) if rate else None
+    others = chains_behind(record), moves, chains_without_moves(record)
+    return (*found, *(each for each in others if each is not None))
 
 
-def _disagreement(judged: list["Trace"], r_hats: Floats, far: bool, drift: Finding | None) -> Finding | None:
-    number, chains = int((r_hats > R_HAT_SETTLED).sum()), len(judged[0].values)
-    if not number:
-        return None
-    worst = int(np.nanargmax(r_hats))
+def _r_hats(judged: Sequence["Trace"], table: pd.DataFrame) -> Iterator[Finding]:
+    r_hats, samples = table["r_hat"].to_numpy(), table[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy()
+    if np.isnan(r_hats).all():  # nothing changes
+        return
+    worst, fewest = judged[int(np.nanargmax(r_hats))], judged[int(np.nanargmin(samples))]
     values = {
-        "chains": chains,
-        "far": far,
-        "number": number,
+        "chains": len(worst.values),
+        "above": int((r_hats > R_HAT_SETTLED).sum()),
         "judged": len(judged),
-        "quantity": judged[worst].phrase,
-        "r_hat": float(r_hats[worst]),
-        "low": float(judged[worst].values.min()),
-        "high": float(judged[worst].values.max()),
-        # In a single chain, and if chains almost agree, the remedy is time. The finding on drift says so itself.
-        "run_longer": not (far and chains > 1) and drift is None,
+        "quantity": worst.phrase,
+        "r_hat": float(np.nanmax(r_hats)),
+        "low": float(worst.values.min()),
+        "high": float(worst.values.max()),
     }
-    return Finding("chains-disagree", "caution", values)
+    yield Finding("r-hat", values=values)
+    nested = table["nested_r_hat"][table.index.str.startswith(LOG_COUNT)]
+    if np.isfinite(nested).any():
+        groups, size = groups_of_chains(len(worst.values))
+        numbers = {"r_hat": float(nested.max()), "cells": len(nested), "groups": groups, "size": size}
+        yield Finding("nested-r-hat", values=numbers)
+    yield Finding("effective-samples", values={"quantity": fewest.phrase, "samples": float(np.nanmin(samples))})
 
 
-def _few_samples(
-    judged: list["Trace"], samples: Floats, disagree: Finding | None, drift: Finding | None
-) -> Finding | None:
-    (chains, draws), fewest = judged[0].values.shape, float(pd.Series(samples).min())
-    if not fewest < ESS_PER_CHAIN * chains:
-        return None
-    # Draws that are almost independent could have been saved more often; others come from chains that move slowly.
-    advice = "keep more draws" if fewest > draws * chains / 2 else "run longer"
-    values = {
-        "quantity": judged[int(np.nanargmin(samples))].phrase,
-        "samples": fewest,
-        "wanted": ESS_PER_CHAIN * chains,
-        "chains": chains,
-        "within": disagree is not None and chains > 1,
-        # The finding on drift says to run longer.
-        "advice": None if drift is not None and advice == "run longer" else advice,
-    }
-    return Finding("few-samples", "caution", values)
+def all_equal(table: pd.DataFrame, draws: int) -> bool:
+    """Return whether nothing that was judged changes from draw to draw, and there are enough draws to say so."""
+    return draws >= LEAST_DRAWS and bool(table["ess_bulk"].isna().all())
 
 
 def chains_behind(record: Record) -> Finding | None:
@@ -238,7 +124,7 @@ def chains_behind(record: Record) -> Finding | None:
             nats = float(best - behind)
             chains, spreads = tuple(sorted(order[first:].tolist())), nats / spread if spread else np.inf
             where = {"chains": chains, "best": int(order[0]), "nats": nats, "spreads": spreads}
-            return Finding("chains-behind", "poor", where)
+            return Finding("chains-behind", "caution", where)
     return None
 
 
@@ -253,7 +139,7 @@ def chains_without_moves(record: Record) -> Finding | None:
         return None
     moved = moved_after_burn_in(record)
     still = tuple(chain for chain, of_chain in enumerate(moved) if not of_chain.any())
-    return Finding("no-moves", "caution", {"still": still, "chains": len(moved)}) if still else None
+    return Finding("no-moves", values={"still": still, "chains": len(moved)}) if still else None
 
 
 class Trace(NamedTuple):
@@ -344,12 +230,13 @@ def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
     return total, np.log(np.maximum(cells, np.finfo(float).tiny))
 
 
-def _table(judged: list[Trace], seconds: float) -> pd.DataFrame:
+def convergence_table(judged: Sequence[Trace], seconds: float) -> pd.DataFrame:
+    """Return a row of numbers for each quantity; `seconds` is the time of all sweeps after the burn-in."""
     rows = {}
     for name, _, values in judged:
         bulk, tail = effective_samples(values)
         spread = values.std(ddof=1) if values.size > 1 else np.nan
-        rows[name] = [values.mean(), spread, r_hat(values), bulk, tail, seconds / bulk]
+        rows[name] = [values.mean(), spread, r_hat(values), nested_r_hat(values), bulk, tail, seconds / bulk]
     return pd.DataFrame.from_dict(rows, orient="index", dtype=float, columns=_COLUMNS).rename_axis("quantity")
 
 
@@ -365,6 +252,27 @@ def r_hat(values: Floats) -> float:
     # If all values are equally far from the median, the folded values have no variance: only the ranks decide.
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(_arviz().rhat(values, chain_axis=0, draw_axis=1))
+
+
+def groups_of_chains(chains: int) -> tuple[int, int]:
+    """Return the number of groups of chains for nested R-hat, and the chains in each; a remainder is left out."""
+    groups = 4 if chains >= 8 else 2
+    return groups, chains // groups
+
+
+def nested_r_hat(values: Floats) -> float:
+    """Return the nested R-hat of one quantity (chain, draw); NaN for one chain, or if the quantity never changes."""
+    chains, draws = values.shape
+    if chains < 2 or not np.isfinite(values).all() or _constant(values):
+        return np.nan
+    groups, size = groups_of_chains(chains)
+    grouped = values[: groups * size].reshape(groups, size, draws)
+    within = grouped.var(axis=2, ddof=1).mean() if draws > 1 else 0.0
+    within += grouped.mean(axis=2).var(axis=1, ddof=1).mean() if size > 1 else 0.0
+    between = grouped.mean(axis=(1, 2)).var(ddof=1)
+    if within <= 0.0:
+        return np.inf if between > 0.0 else np.nan
+    return float(np.sqrt(1.0 + between / within))
 
 
 def effective_samples(values: Floats) -> tuple[float, float]:
@@ -392,28 +300,88 @@ def _constant(values: Floats) -> bool:
     return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
 
 
-def _drift(values: Floats) -> Finding | None:
-    """By how much the log-likelihood rises from first to second halves of chains, if it drifts in most."""
-    half = values.shape[1] // 2
-    if values.shape[1] < LEAST_DRAWS:
+def drift(values: Floats) -> Finding | None:
+    """Return by how many nats the log-likelihood (chain, draw) of all chains rises or falls, if they have not settled.
+
+    A chain rises by the mean of its second half less that of its first. The chains have settled if their mean rise is
+    within two standard errors, or small beside the differences between chains, or beside those between draws.
+    """
+    chains, draws = values.shape
+    if draws < LEAST_DRAWS or not np.isfinite(values).all():
         return None
-    first, second = values[:, :half], values[:, -half:]
-    rise = second.mean(axis=1) - first.mean(axis=1)
-    spread = np.sqrt((first.var(axis=1, ddof=1) + second.var(axis=1, ddof=1)) / 2)
-    upward, downward = (int((sign * rise > DRIFT_SPREADS * spread).sum()) for sign in (1, -1))
-    drifts = 2 * max(upward, downward) > len(values)
-    return Finding("drift", "poor", {"nats": float(np.median(rise))}) if drifts else None
+    first, second = values[:, : draws // 2], values[:, -(draws // 2) :]
+    rise_C = second.mean(axis=1) - first.mean(axis=1)
+    spread = float(np.sqrt((first.var(axis=1, ddof=1) + second.var(axis=1, ddof=1)).mean() / 2))
+    noise = [DRIFT_SPREADS * spread / np.sqrt(chains), _ROUNDING * float(np.abs(values).max())]
+    if chains > 1:
+        noise.append(DRIFT_ERRORS * float(rise_C.std(ddof=1)) / np.sqrt(chains))
+        noise.append(DRIFT_BETWEEN * float(values.mean(axis=1).std(ddof=1)))
+    nats = float(rise_C.mean())
+    return None if abs(nats) <= max(noise) else Finding("drift", "poor", {"nats": nats})
 
 
-def _effective_within(judged: list[Trace], table: pd.DataFrame) -> Floats:
-    """The fewer of bulk and tail effective samples of each quantity; where chains disagree, the sum of those within."""
-    samples = table[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy(copy=True)
-    # Between modes that chains do not leave, effective samples are as many as chains, however long they run.
-    for place, large in enumerate(table["r_hat"].to_numpy() > R_HAT_SETTLED):
-        if large and len(judged[place].values) > 1:
-            within = [min(effective_samples(of_chain[None])) for of_chain in judged[place].values]
-            samples[place] = np.nansum(within) or np.nan
-    return np.asarray(samples, dtype=np.float64)
+def drift_of(record: Record) -> Finding | None:
+    """Return the drift of the log-likelihood at the draws of a run."""
+    return drift(record.stats["log_likelihood"][:, record.draw_sweeps - 1].astype(float))
+
+
+class PredictiveError(NamedTuple):
+    """The standard error of the mean log predictive probability of some cells, in nats a cell, and which cells."""
+
+    nats: float
+    cells: int
+    held_out: bool
+
+
+def scored_cells(record: Record) -> tuple[Ints, Ints, bool] | None:
+    """Return cells with counts, (M, N) and (N): of those held out, or if there are none, of the tensor.
+
+    At most a thousand, always the same. The flag says whether they were held out. None if the tensor stays on disk.
+    """
+    test = record.held_out
+    if test is not None and np.any(test.counts > 0):
+        coords_MN, counts_N, held_out = test.coords[:, test.counts > 0], test.counts[test.counts > 0], True
+    elif stays_on_disk(record.tensor):
+        return None
+    else:
+        coords_MN, counts_N, held_out = record.tensor.coords, record.tensor.counts, False
+    if len(counts_N) > _SCORED_CELLS:
+        rng = np.random.Generator(np.random.PCG64(_CELL_SEED))
+        chosen = np.sort(rng.choice(len(counts_N), _SCORED_CELLS, replace=False, shuffle=False))
+        coords_MN, counts_N = coords_MN[:, chosen], counts_N[chosen]
+    return coords_MN.astype(np.int64), counts_N.astype(np.int64), held_out
+
+
+def predictive_error(record: Record, threads: int) -> PredictiveError | None:
+    """Return the error of predictions by leaving out one chain at a time; NaN for one chain; None without cells."""
+    given = scored_cells(record)
+    if given is None:
+        return None
+    coords_MN, counts_N, held_out = given
+    log_density_CN = np.stack(
+        [
+            log_predictive(record.with_draws((slice(chain, chain + 1),)), coords_MN, counts_N, threads)
+            for chain in range(len(record.core_values))
+        ]
+    )
+    return PredictiveError(jackknife_error(log_density_CN), len(counts_N), held_out)
+
+
+def jackknife_error(log_density_CN: Floats) -> float:
+    """Return the standard error of the mean over cells of the log of mean densities, given those of each chain.
+
+    Counts that are impossible in all chains, as a 2 is under the Bernoulli likelihood, are left out. The error is
+    infinite if a count is impossible without one of the chains, and NaN for one chain or without cells.
+    """
+    log_density_CN = log_density_CN[:, (log_density_CN > -np.inf).any(axis=0)]
+    chains, cells = log_density_CN.shape
+    if chains == 1 or not cells:
+        return np.nan
+    with np.errstate(divide="ignore"):  # up to the log of C - 1, which cancels
+        score_C = np.array([logsumexp(np.delete(log_density_CN, c, axis=0), axis=0).mean() for c in range(chains)])
+    if not np.isfinite(score_C).all():
+        return np.inf
+    return float(np.sqrt((chains - 1) / chains * ((score_C - score_C.mean()) ** 2).sum()))
 
 
 def log_joint_of_draws(record: Record) -> Floats:
