@@ -5,7 +5,7 @@ A count y is judged by both tails of the predictive, the likelihood averaged ove
     p = min(1, 2 min(P(Y >= y), P(Y <= y))),    P(.) = 1/S sum_s P(. | theta_s)
 
 Tails are logarithms, so cells are ranked even if their p is below the smallest float. All terms are positive, so n
-draws give a lower bound on p. A cell whose bound exceeds the p of `top` others is not judged under all draws.
+draws give a lower bound on p. A cell whose bound exceeds the p of `top` others is not judged under more draws.
 
 There are too many zeros to list them all. A zero has the probability exp(-mu) with mu = c r, the latent rate, whatever
 the likelihood (model/likelihood.py). So the bound on p becomes one on latent rates, by Jensen's inequality:
@@ -45,7 +45,8 @@ from allocore.tensor.missing import Missing
 
 _MOST_FACTORS = 4 * 10**7  # numbers in the table of factors of the sampled draws; at least one draw is sampled
 _MOST_WORK = 2 * 10**10  # of a whole search, in nodes times classes: about half a minute
-_SAMPLED_DRAWS = 8  # enough for the bounds, which are off by up to log10(S/n), to decide almost all cells
+_SAMPLED_DRAWS = 8  # enough for the bounds, which are off by up to log10(S/n), to decide most cells
+_MORE_DRAWS = 4  # times as many decide the others
 _MORE_ZEROS = 16_384  # how many zeros to judge, besides four for each of the `top` cells
 _ROUNDING = 1e-9
 _CELLS_PER_THREAD = 4096
@@ -276,16 +277,23 @@ def _table(tensor: CountTensor, cells: _JudgedCells, searched: str) -> pd.DataFr
 
 
 def _most_surprising(record: Record, coords_MN: Ints, counts_N: Ints, top: int, threads: int) -> _JudgedCells:
-    """The `top` cells with the smallest p. Only cells that a few draws do not rule out are judged under all draws."""
-    few = sampled(record, _SAMPLED_DRAWS)
-    share = number_of_draws(few) / number_of_draws(record)
-    bound_N = _judged(few, coords_MN, counts_N, threads).log_p_N + math.log(share)
+    """The `top` cells with the smallest p. Only cells that some draws do not rule out are judged under all draws."""
+
+    def bounds(cells: Ints, draws: int) -> Floats:
+        some = sampled(record, draws)
+        share = number_of_draws(some) / number_of_draws(record)
+        return _judged(some, coords_MN[:, cells], counts_N[cells], threads).log_p_N + math.log(share)
+
+    bound_N, draws = bounds(np.arange(len(counts_N)), _SAMPLED_DRAWS), _SAMPLED_DRAWS
     order_N = np.argsort(bound_N, kind="stable")
-    first, rest = np.split(order_N, [min(len(order_N), 4 * top)])
+    first, near = np.split(order_N, [min(len(order_N), 4 * top)])
     best = _judged(record, coords_MN[:, first], counts_N[first], threads).best(top)
-    if len(rest):
-        near = np.sort(rest[bound_N[rest] * (1 + _ROUNDING) <= best.log_p_to_beat(top)])
-        best = best.and_(_judged(record, coords_MN[:, near], counts_N[near], threads)).best(top)
+    bound_N = bound_N[near]
+    while len(near := np.sort(near[bound_N * (1 + _ROUNDING) <= best.log_p_to_beat(top)])):
+        draws *= _MORE_DRAWS
+        if draws * 2 > number_of_draws(record):
+            return best.and_(_judged(record, coords_MN[:, near], counts_N[near], threads)).best(top)
+        bound_N = bounds(near, draws)
     return best
 
 
