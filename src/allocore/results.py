@@ -674,7 +674,7 @@ class Posterior:
         return make_forecast(self, horizon, mode, season, seed=seed, threads=self._threads)
 
     def consensus(self, *, progress: bool = True) -> "Consensus":
-        """Return the classes that at least half of the chains have.
+        """Return the classes that at least a quarter of the chains have.
 
         The classes of many draws of all chains are matched by their profiles. The result is computed once; a run on
         disk stores it, and its classes keep their numbers and names when the run is resumed.

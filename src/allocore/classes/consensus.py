@@ -59,7 +59,7 @@ def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> E
     2. *Clusters.* The tracks of all chains are joined by average linkage.
     3. *Matches.* Every draw is matched with the centres of the clusters, one to one, by the cosines of the profiles in
        every mode times the sizes of its classes. A draw holds a class if one of its classes is matched with it.
-    4. *Support.* Clusters that at least half of the chains hold are the consensus classes.
+    4. *Support.* Clusters that at least a quarter of the chains hold, and two or more, are the consensus classes.
     5. *Estimates.* Shares are averages over all draws, with zero if a draw does not hold the class. Profiles, by mass,
        and their medians and intervals are over the draws that hold the class.
     """
@@ -201,7 +201,7 @@ class _FoldedReader(ClassReader):
 
 
 class Consensus:
-    """What the chains agree on: classes that at least half of them hold, whatever their numbers there.
+    """What the chains agree on: classes that at least a quarter of them hold, whatever their numbers there.
 
     `Posterior.consensus` returns it. The classes of many draws of all chains are joined into clusters by the cosines of
     their profiles, and matched one to one with the classes of each draw. A draw *holds* a consensus class if the
