@@ -25,6 +25,7 @@ from events import print_reading, reading
 from figure import draw
 from likelihoods import likelihoods, print_likelihoods
 from machine import OtherPrograms, machine, print_machine, print_others
+from many_chains import many_chains, print_many_chains
 from opening import opening, print_opening
 from predicting import folding, predicting, print_folding, print_predicting
 from ratios import print_ratios, ratios
@@ -86,6 +87,8 @@ def main() -> None:
     print_storing(measured["storing"], console)
     measured["opening"] = opening(10_000 if quick else 100_000, 20 if quick else 100)
     print_opening(measured["opening"], console)
+    measured["many chains"] = many_chains(Y, quick=quick)
+    print_many_chains(measured["many chains"], console)
     measured["predicting"] = predicting(Y, 100_000 if quick else 1_000_000)
     print_predicting(measured["predicting"], console)
     measured["folding in"] = folding(whole)

@@ -25,7 +25,7 @@ def tensor_of(data: str | None, full: bool, seed: int, bursts: float = 0.0) -> a
         raise typer.BadParameter(f"--bursts is {bursts}, but it must be from 0 to 1, and needs simulated data")
     if data is None:
         return simulate(FULL if full else QUICK, seed, bursts).tensor
-    return read_data(data, {})
+    return read_data([data], {})
 
 
 def folder_of(out: Path | None, name: str, full: bool) -> Path:
