@@ -5,12 +5,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import allocore as ac
 
 FOLDER = Path(__file__).parents[1] / "experiments"
-COMMANDS = ["agreement", "budgets", "forecasting", "wall_clock", "recovery", "qualitative"]
+COMMANDS = ["agreement", "reproducibility", "budgets", "forecasting", "wall_clock", "recovery", "qualitative"]
 
 
 @pytest.fixture
@@ -46,6 +47,26 @@ def test_the_same_seed_gives_the_same_network(networks):
     one, two = (networks.simulate(networks.QUICK, seed=3).tensor for _ in range(2))
     assert one.coords.tobytes() == two.coords.tobytes()
     assert one.counts.tobytes() == two.counts.tobytes()
+
+
+def test_experiments_take_data_from_a_file(networks, tmp_path):
+    import setting
+
+    tensor = networks.simulate(networks.QUICK, seed=3).tensor
+    tensor.save(tmp_path / "network.npz")
+    assert setting.tensor_of(str(tmp_path / "network.npz"), False, 0).nnz == tensor.nnz
+
+
+@pytest.mark.slow
+def test_predicted_and_actual_agreement_are_compared(tmp_path):
+    ac.load_flights().save(tmp_path / "flights.npz")
+    words = [tmp_path / "flights.npz", "--budget", 5, "--sweeps", 20, "--chains", 16, "--out", tmp_path]
+    command = [sys.executable, FOLDER / "reproducibility.py", *words]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    points = pd.read_csv(tmp_path / "points.csv")
+    assert (points["chains"] == 8).all()
+    assert points[["predicted", "actual"]].stack().between(0, 1).all()
+    assert (tmp_path / "reproducibility.png").stat().st_size > 10_000
 
 
 def test_bursts_repeat_events_and_change_nothing_else(networks):
