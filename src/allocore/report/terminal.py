@@ -231,8 +231,11 @@ def class_report(
     note = "Shares are averages over all draws, with 90% intervals."
     note = note if len(shown) else "draw='best' (--draw best) shows the best draw."
     table: list[RenderableType] = [Text(), _ClassList(summary, shown, top, colours), Text()]
+    heading = f"{_number(len(shown), len(summary.number_C))}, {summary.source}"
+    if diagnosis is not None and not np.isnan(diagnosis.classes.value):
+        heading += f"; reproducibility {diagnosis.classes.value:.2f}"
     return Group(
-        Text(f"{_number(len(shown), len(summary.number_C))}, {summary.source}", style="bold"),
+        Text(heading, style="bold"),
         *([Text(note, style="dim")] if summary.is_consensus else []),
         *([] if diagnosis is None else _answers(diagnosis)),
         *(table if len(shown) else []),
