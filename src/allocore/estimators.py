@@ -242,11 +242,13 @@ class RunSize(NamedTuple):
             if given is not None and not grows:
                 raise InputError(f"max_{name}", given, f"needs `{name}` 'auto'; it is fixed here")
             most[name] = default if given is None else whole_number(f"max_{name}", given)
-        schedule = Schedule(**own)
-        if not own:
-            sweeps = min(_FIRST_SWEEPS, most["sweeps"]) if longer else _number_or_auto("sweeps", settings.sweeps)
-            schedule = Schedule.of_sweeps(sweeps)
-        chains = min(_FIRST_CHAINS, most["chains"]) if more else _number_or_auto("chains", settings.chains)
+        if own:
+            schedule = Schedule(**own)
+        elif longer:
+            schedule = Schedule.of_sweeps(min(_FIRST_SWEEPS, most["sweeps"]))
+        else:
+            schedule = Schedule.of_sweeps(_number("sweeps", settings.sweeps))
+        chains = min(_FIRST_CHAINS, most["chains"]) if more else _number("chains", settings.chains)
         if more and start is not None:
             chains, more = len(getattr(start, "core_values", range(chains))), False
         growth = Growth(longer, more, most["sweeps"], most["chains"]) if longer or more else None
@@ -265,8 +267,8 @@ class RunSize(NamedTuple):
         return settings
 
 
-def _number_or_auto(name: str, value: object) -> int:
-    if isinstance(value, str):
+def _number(name: str, value: object) -> int:
+    if isinstance(value, str):  # and not "auto"
         raise InputError(name, value, "must be a whole number or 'auto'")
     return whole_number(name, value)
 
