@@ -29,11 +29,7 @@ def main(
 ) -> None:
     """Fit many chains, and report on which share of the counts random disjoint sets of them agree."""
     run = folder_of(out, "agreement", full) / f"{likelihood}-{budget}-{chains}.zarr"
-    schedule = (
-        {"burn_in": 3000, "draws": 20, "thin": 50, "chains": 1}
-        if full
-        else {"burn_in": 600, "draws": 20, "thin": 20, "chains": 1}
-    )
+    schedule = {"burn_in": 3000, "draws": 20, "thin": 50} if full else {"burn_in": 600, "draws": 20, "thin": 20}
     with cluster_of(cluster) as executor:
         if not run.exists():
             tensor = tensor_of(data, full, seed)
