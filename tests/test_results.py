@@ -410,7 +410,7 @@ def test_some_chains_predict_as_their_own_draws_do():
 @pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
 def test_some_chains_of_a_fit_are_a_posterior_like_any_other(likelihood, tmp_path):
     Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE))
-    settings = {"burn_in": 1, "draws": 4, "thin": 1, "seed": 2, "likelihood": likelihood, "e0": "infer", "chains": 1}
+    settings = {"burn_in": 1, "draws": 4, "thin": 1, "seed": 2, "likelihood": likelihood, "e0": "infer"}
     post = ac.AlloCore(3, chains=3, progress=False, **settings).fit(Y).posterior_
     kept = post.select_chains([1, 2])
     np.testing.assert_array_equal(kept.concentrations, post.concentrations[1:])

@@ -25,16 +25,16 @@ STARTS = ("--restarts", 2, "--max-iter", 4, "--tol", 1e-5)
     [
         (
             ["--model", "allocore", "--budget", 3, "--core-shape", "2x3x1", "--alpha0", 0.5, "--a0", 2, "--b0", 0.5],
-            ac.AlloCore(3, (2, 3, 1), alpha0=0.5, a0=2.0, b0=0.5, likelihood="poisson"),
+            ac.AlloCore(3, (2, 3, 1), alpha0=0.5, a0=2.0, b0=0.5),
         ),
         (
             ["--budget", "infer", "--max-budget", 4, "--c0", 2, "--d0", 3],
-            ac.AlloCore("infer", max_budget=4, c0=2.0, d0=3.0, likelihood="poisson"),
+            ac.AlloCore("infer", max_budget=4, c0=2.0, d0=3.0),
         ),
-        (["--model", "cp", "--budget", 3, "--f0", 2.5], ac.CP(3, f0=2.5, likelihood="poisson")),
+        (["--model", "cp", "--budget", 3, "--f0", 2.5], ac.CP(3, f0=2.5)),
         (
             ["--model", "cp", "--budget", 2, "--e0", "infer", "--s0", 2, "--t0", 4],
-            ac.CP(2, e0="infer", s0=2.0, t0=4.0, likelihood="poisson"),
+            ac.CP(2, e0="infer", s0=2.0, t0=4.0),
         ),
         (
             ["--model", "tucker", "--core-shape", "2x2x1", "--likelihood", "negative-binomial", "--g0", 2, "--h0", 3],
@@ -58,7 +58,9 @@ def test_the_priors_that_were_given_are_told_by_info(run, data, tmp_path):
     run("fit", data, *words, *QUICK)
     code, out, err = run("info", tmp_path / "run.zarr")
     assert (code, err) == (0, "")
-    assert "CP: 2 classes, core 2 x 2 x 2; a0 3, b0 1, e0 1, f0 10; seed 3" in " ".join(out.split())
+    assert "CP, negative-binomial: 2 classes, core 2 x 2 x 2; a0 3, b0 1, e0 1, f0 10, g0 1, h0 1; seed 3" in " ".join(
+        out.split()
+    )
 
 
 # NNTuck

@@ -452,9 +452,10 @@ def number_or_auto(name: str, text: object) -> object:
     if text == "auto" or isinstance(text, int):
         return text
     try:
-        return whole_number(name, int(str(text)))
+        number = int(str(text))
     except ValueError:
         raise InputError(name, text, "must be a whole number or auto") from None
+    return whole_number(name, number)
 
 
 def _sizes(asked: dict[str, Any], model: str) -> dict[str, Any]:
