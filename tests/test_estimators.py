@@ -14,16 +14,8 @@ from allocore.errors import InputError
 from support import cases
 from support.errors import refused
 
-QUICK = {
-    "burn_in": 2,
-    "draws": 2,
-    "thin": 1,
-    "seed": 1,
-    "threads": 1,
-    "chains": 1,
-    "likelihood": "poisson",
-    "progress": False,
-}
+SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "chains": 1}
+QUICK = {"likelihood": "poisson", **SCHEDULE, "seed": 1, "threads": 1, "progress": False}
 SMALL = np.random.default_rng(4).poisson(1.0, (4, 3, 2))
 
 

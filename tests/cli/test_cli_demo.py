@@ -25,16 +25,8 @@ def test_the_demo_tells_the_flights_of_new_york_in_words_and_writes_them_to_look
     words = [sys.executable, "-m", "allocore.cli", "demo"]
     told = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert told.returncode == 0
-    progress = (
-        "8 chains: ",
-        "16 chains: ",
-        "32 chains: ",
-        "comparing chains: ",
-        "consensus: ",
-        "judging cells: ",
-        "finding classes: ",
-    )  # if it takes long
-    assert all(line.startswith(progress) for line in told.stderr.splitlines()), told.stderr
+    slow = r"(8|16|32) chains: |comparing chains: |consensus: |judging cells: |finding classes: "  # if it takes long
+    assert all(re.match(slow, line) for line in told.stderr.splitlines()), told.stderr
     words = as_words(told.stdout)
     assert words.startswith("New York flights of 2013. CountTensor: 3 x 105 x 16 x 12 x 20")
     assert "JetBlue Airways" in words
