@@ -10,6 +10,7 @@ import allocore as ac
 from allocore.cli.app import app
 from allocore.cli.options import MODELS
 from allocore.em import nntuck as restarts
+from allocore.estimators import _MAX_CHAINS, _MAX_SWEEPS
 from support.command_line import assert_refused
 from support.same_draws import assert_same_run
 from support.tiers import parametrize_few
@@ -17,6 +18,7 @@ from support.tiers import parametrize_few
 CHAINS = ("--burn-in", 2, "--draws", 2, "--thin", 1, "--chains", 2)
 QUICK = ("--seed", 3, "--threads", 1)
 SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "chains": 2, "seed": 3, "progress": False}
+MOST = {"max_sweeps": _MAX_SWEEPS, "max_chains": _MAX_CHAINS}  # what None means
 STARTS = ("--restarts", 2, "--max-iter", 4, "--tol", 1e-5)
 
 
@@ -197,14 +199,11 @@ def test_the_help_has_every_setting_of_the_models_with_the_defaults_of_the_api(r
     told = {option.name: option.help for option in typer.main.get_command(app).commands["fit"].params}
     for name in MODELS.values():
         for field in fields(getattr(ac, name)):
-            if field.name in (
-                "rank",
-                "store",
-                "executor",
-                "progress",
-            ):  # --budget, --out, --cluster, a terminal
+            if field.name in ("rank", "store", "executor", "progress"):  # --budget, --out, --cluster, a terminal
                 continue
             assert f"--{field.name.replace('_', '-')} " in out
-            default = 4 if field.name == "chains" else field.default
+            default = MOST.get(field.name, field.default)
             if isinstance(default, int | float) and field.name != "budget":
                 assert told[field.name].endswith(f" The default is {default:g}."), field.name
+    for name in ("sweeps", "chains"):
+        assert told[name].endswith(" The default is auto.")

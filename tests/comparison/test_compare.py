@@ -70,7 +70,7 @@ def results(folder):
 def by_hand(model, seed):
     """Fit a model as a user would who has never heard of comparisons."""
     split = ac.hold_out(small_tensor(), 0.15, "who", seed)
-    gibbs = {**CHAINS, "seed": seed, "progress": False}
+    gibbs = {**CHAINS, "likelihood": "poisson", "seed": seed, "progress": False}
     core = (2, 1, 2)
     models = {
         "allocore": ac.AlloCore(4, **gibbs),
