@@ -126,7 +126,7 @@ class Diagnosis:
     >>> found.level, found.ok, 0.0 <= found.move_rate <= 1.0
     ('caution', False, True)
     >>> found.predictions.level, found.classes.level, found.fit.level
-    ('poor', 'caution', 'poor')
+    ('good', 'caution', 'caution')
     """
 
     predictions: Answer

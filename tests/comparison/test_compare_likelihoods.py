@@ -40,7 +40,7 @@ def by_hand(name):
     common = {"burn_in": 6, "draws": 3, "thin": 2, "chains": 2, "seed": 7, "progress": False}
     fixed, nb = {"e0": (0.5, 0.5, 1.0)}, {"likelihood": "negative-binomial"}
     models = {
-        "allocore": ac.AlloCore(3, **fixed, **common),
+        "allocore": ac.AlloCore(3, likelihood="poisson", **fixed, **common),
         "allocore-nb": ac.AlloCore(3, **fixed, **nb, **common),
         "allocore-nb-e0": ac.AlloCore(3, e0="infer", **nb, **common),
         "cp-nb-by-who": ac.CP(3, dispersion_by="who", **fixed, **nb, **common),

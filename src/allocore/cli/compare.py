@@ -194,7 +194,8 @@ def _models(
     from allocore.comparison.models import Defaults, named_models
 
     _, settings = settings_of({**likelihood, "binary": False}, Y)
-    settings["likelihood"] = likelihood_for(settings["likelihood"], Y.max, settings["dispersion_by"])
+    if settings["likelihood"] == "auto":
+        settings["likelihood"] = likelihood_for("auto", Y.max, settings["dispersion_by"])
     chains = {name: fits[name] for name in ("sweeps", "burn_in", "draws", "thin", "chains") if fits[name] is not None}
     core = sizes_given(fits["core_shape"])
     return named_models(names, Y, core_shape=core, defaults=Defaults(**settings), chains=chains, starts=starts)
