@@ -24,7 +24,7 @@ SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 3, "progress": False, "
             {"likelihood": "negative-binomial", "dispersion_by": 2, "e0": (0.1, 0.5, 1.0)},
         ),
         (["--e0", "0.3"], {"e0": 0.3}),
-        (["--likelihood", "poisson", "--e0", "1"], {}),
+        (["--likelihood", "poisson", "--e0", "1"], {"likelihood": "poisson"}),
     ],
     quick=1,
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",

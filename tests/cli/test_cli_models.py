@@ -153,7 +153,12 @@ NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, witho
         (["--budget", 3, "--tol", 0.1], "--tol", "0.1", "not apply to allocore: only nntuck"),
         (["--budget", 3, "--s0", 2], "--s0", "2.0", "needs --e0 infer"),
         (["--budget", 3, "--e0", 1, "--t0", 2], "--t0", "2.0", "needs --e0 infer"),
-        (["--budget", 3, "--g0", 2], "--g0", "2.0", "needs --likelihood negative-binomial"),
+        (
+            ["--budget", 3, "--likelihood", "poisson", "--g0", 2],
+            "--g0",
+            "2.0",
+            "needs --likelihood negative-binomial",
+        ),
         (
             ["--budget", 3, "--likelihood", "bernoulli", "--h0", 2],
             "--h0",
@@ -165,8 +170,9 @@ NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, witho
         *(([*CORE, option, 1], option, "1.0", NO_CHAINS) for option in ("--a0", "--alpha0", "--s0", "--e0")),
         *(
             ([*CORE, option, 1], option, "1", NO_CHAINS)
-            for option in ("--burn-in", "--draws", "--thin", "--chains", "--max-budget")
+            for option in ("--burn-in", "--draws", "--thin", "--max-chains", "--max-budget")
         ),
+        *(([*CORE, option, 1], option, "'1'", NO_CHAINS) for option in ("--chains", "--sweeps")),
         ([*CORE, "--likelihood", "bernoulli"], "--likelihood", "'bernoulli'", "must be poisson for nntuck"),
     ],
     ids=lambda each: " ".join(map(str, each)) if isinstance(each, list) else "",
