@@ -21,8 +21,8 @@ FOLDED_BUDGET, FOLDED_CHAINS, FOLDED_DRAWS = 50, 4, 50
 
 def predicting(Y: ac.CountTensor, cells: int) -> dict[str, Any]:
     """Seconds for cells in no order, cells of whole fibres, as many sums over the last mode as it has, and scores."""
-    model = ac.AlloCore(BUDGET, burn_in=0, draws=DRAWS, thin=1, seed=0, progress=False, chains=1)
-    post = model.fit(Y).posterior_
+    settings = {"burn_in": 0, "draws": DRAWS, "thin": 1, "chains": 1, "seed": 0, "progress": False}
+    post = ac.AlloCore(BUDGET, likelihood="poisson", **settings).fit(Y).posterior_
     rng = np.random.default_rng(0)
     scattered_MN = np.array([rng.integers(0, length, cells) for length in Y.shape])
     fibres_MN = np.array(np.unravel_index(np.arange(cells) + rng.integers(Y.volume - cells), Y.shape))
@@ -55,7 +55,7 @@ def folding(Y: ac.CountTensor) -> dict[str, Any]:
     rows = np.arange(Y.shape[-1])
     old, new = (Y.select({Y.ndim - 1: chosen}) for chosen in (rows < rows[-1], rows == rows[-1]))
     settings = {"burn_in": 10, "draws": FOLDED_DRAWS, "thin": 1, "chains": FOLDED_CHAINS, "seed": 0, "progress": False}
-    post = ac.AlloCore(FOLDED_BUDGET, **settings).fit(old).posterior_
+    post = ac.AlloCore(FOLDED_BUDGET, likelihood="poisson", **settings).fit(old).posterior_
     post.fold_in(new, sweeps=1)  # compiles
     start = perf_counter()
     post.fold_in(new, progress=False)

@@ -34,6 +34,7 @@ PATIENCE = 4
 LEAST_RATE = 1e-10  # with a rate of zero at a positive count, every comparison would be minus infinity
 BLOCK = 20_000  # cells per batch when rates are computed, so that scoring never sets the memory peak
 SEED = 0
+ONE_CHAIN = {"likelihood": "poisson", "chains": 1, "seed": SEED, "progress": False}
 TINY = np.arange(1, 28).reshape(3, 3, 3)
 
 
@@ -111,7 +112,7 @@ def stopped_after(seconds: float) -> Iterator[None]:
 def warm_up(model: str, **settings: Any) -> None:
     """Compile or load the kernels with a tensor of a few cells, prediction included."""
     tiny = ac.hold_out(TINY, 0.2, seed=SEED)
-    settings = {"burn_in": 2, "draws": 2, "thin": 1, "seed": SEED, "progress": False, **settings}
+    settings = {**ONE_CHAIN, "burn_in": 2, "draws": 2, "thin": 1, **settings}
     getattr(ac, model)(2, **settings).fit(tiny.train).posterior_.ppd(tiny.test)
 
 
@@ -120,7 +121,7 @@ def fit_gibbs(model: str, train: ac.CountTensor, rank: int, seconds: float, **se
 
     A Ctrl-C ends the run, and the sampler keeps its draws. So a wrong estimate cannot make the run longer.
     """
-    sampler = partial(getattr(ac, model), rank, seed=SEED, progress=False, **settings)
+    sampler = partial(getattr(ac, model), rank, **{**ONE_CHAIN, **settings})
     sweeps, took = 1, 0.0
     while took < seconds / 10:
         sweeps, start = 2 * sweeps, perf_counter()

@@ -12,6 +12,7 @@ from typing import Any
 from memory import forget_peak, memory_mb
 
 START = perf_counter()
+ONE_CHAIN = {"likelihood": "poisson", "chains": 1, "progress": False}
 CELLS_LAID_OUT = 1_000_000  # enough to know the bytes of a cell; all cells are laid out by the fit
 BYTES_AN_ENTRY = 110  # at the peak, while a tensor is made from raw entries; measured with 10^7 entries
 
@@ -21,7 +22,7 @@ def first_sweep() -> dict[str, float]:
     import allocore as ac
 
     imported = perf_counter() - START
-    ac.AlloCore(25, burn_in=0, draws=1, thin=1, progress=False, chains=1).fit(ac.load_flights())
+    ac.AlloCore(25, **ONE_CHAIN, burn_in=0, draws=1, thin=1).fit(ac.load_flights())
     return {"import": imported, "first sweep": perf_counter() - START}
 
 
@@ -41,7 +42,7 @@ def scale(shape: tuple[int, ...], entries: int, budget: int, sweeps: int) -> dic
         layout = Layout.of_cells(Y.coords[:, :some], Y.counts[:some], Y.missing, workers)
         held = sum(array.nbytes for array in layout.nonzeros[:-1]) + some  # with thinning's flag per cell
     forget_peak()
-    post = ac.AlloCore(budget, burn_in=sweeps - 1, draws=1, thin=1, progress=False, chains=1).fit(Y).posterior_
+    post = ac.AlloCore(budget, **ONE_CHAIN, burn_in=sweeps - 1, draws=1, thin=1).fit(Y).posterior_
     return {
         "nnz": Y.nnz,
         "cores": available_threads(),

@@ -29,11 +29,7 @@ def main(
     tensor = tensor_of(data, full, seed, bursts)
     print(tensor)
     budgets = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300) if full else (5, 10, 25, 50, 100)
-    schedule = (
-        {"burn_in": 1000, "draws": 200, "thin": 20, "chains": 1}
-        if full
-        else {"burn_in": 300, "draws": 30, "thin": 5, "chains": 1}
-    )
+    schedule = {"burn_in": 1000, "draws": 200, "thin": 20} if full else {"burn_in": 300, "draws": 30, "thin": 5}
     search = {"restarts": 20, "max_iter": 1000} if full else {"restarts": 3, "max_iter": 200}
     named = named_models(models.split(","), tensor, chains={**schedule, "chains": chains}, starts=search)
     with cluster_of(cluster) as executor:

@@ -48,11 +48,7 @@ def main(
 
 def fit(past: ac.CountTensor, likelihood: str, budget: int, full: bool, seed: int, executor: object) -> ac.Posterior:
     """The posterior of one past: two short chains, or four longer ones."""
-    schedule = (
-        {"burn_in": 1500, "draws": 50, "thin": 20, "chains": 1}
-        if full
-        else {"burn_in": 300, "draws": 20, "thin": 5, "chains": 1}
-    )
+    schedule = {"burn_in": 1500, "draws": 50, "thin": 20} if full else {"burn_in": 300, "draws": 20, "thin": 5}
     chains = 4 if full else 2
     model = ac.AlloCore(budget, likelihood=likelihood, e0="infer", chains=chains, seed=seed, **schedule)  # type: ignore[arg-type]
     return model.set_params(executor=executor).fit(past).posterior_

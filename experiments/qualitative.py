@@ -40,12 +40,8 @@ def fit(tensor: ac.CountTensor, full: bool, seed: int, path: Path, executor: obj
     """The paper's run: Q = 400, core 50 x 50 x 20 x 300, 10,000 sweeps. The quick run has a tenth of the sweeps."""
     sizes = (50, 50, 20, 300) if full else (20, 20, 10, 36)
     core = sizes if len(sizes) == tensor.ndim else fitting(sizes, tensor)
-    schedule = (
-        {"burn_in": 6000, "draws": 200, "thin": 20, "chains": 1}
-        if full
-        else {"burn_in": 600, "draws": 50, "thin": 8, "chains": 1}
-    )
-    model = ac.AlloCore(400 if full else 60, core, chains=2, seed=seed, store=path, **schedule)
+    schedule = {"burn_in": 6000, "draws": 200, "thin": 20} if full else {"burn_in": 600, "draws": 50, "thin": 8}
+    model = ac.AlloCore(400 if full else 60, core, likelihood="poisson", chains=2, seed=seed, store=path, **schedule)
     return model.set_params(executor=executor).fit(tensor)
 
 

@@ -20,15 +20,11 @@ def main(full: Full = False, out: Out = None, seed: Seed = 0, cluster: Cluster =
     folder = folder_of(out, "recovery", full)
     network = simulate(FULL if full else QUICK, seed)
     print(network.tensor)
-    schedule = (
-        {"burn_in": 2000, "draws": 200, "thin": 10, "chains": 1}
-        if full
-        else {"burn_in": 400, "draws": 40, "thin": 5, "chains": 1}
-    )
+    schedule = {"burn_in": 2000, "draws": 200, "thin": 10} if full else {"burn_in": 400, "draws": 40, "thin": 5}
     budget = 2 * len(network.values_Q)
     with cluster_of(cluster) as executor:
-        model = ac.AlloCore(budget, chains=4, seed=seed, executor=executor, **schedule).fit(network.tensor)
-    posterior = model.posterior_
+        model = ac.AlloCore(budget, likelihood="poisson", chains=4, seed=seed, executor=executor, **schedule)
+        posterior = model.fit(network.tensor).posterior_
     for name in ("traces", "effective_shape", "mass"):
         getattr(ac.figures, name)(posterior).savefig(folder / f"{name}.png", dpi=150)
     print(posterior.diagnose())

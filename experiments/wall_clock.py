@@ -17,16 +17,13 @@ def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0)
     print(tensor)
     small, large = fitting(SMALL, tensor), fitting(LARGE, tensor)
     whole = small if full else fitting((6, 6, 3, 2), tensor)
-    schedule = (
-        {"burn_in": 1000, "draws": 200, "thin": 20, "chains": 1}
-        if full
-        else {"burn_in": 150, "draws": 20, "thin": 5, "chains": 1}
-    )
+    schedule = {"burn_in": 1000, "draws": 200, "thin": 20} if full else {"burn_in": 150, "draws": 20, "thin": 5}
+    settings = {**schedule, "likelihood": "poisson", "chains": 1}
     found = ac.compare(
         tensor,
         {
-            "allocore": [ac.AlloCore(core_shape=core, **schedule) for core in (small, large)],
-            "tucker": ac.Tucker(whole, **schedule),
+            "allocore": [ac.AlloCore(core_shape=core, **settings) for core in (small, large)],
+            "tucker": ac.Tucker(whole, **settings),
         },
         budgets=(5, 10, 25, 50, 100, 200, 300, 400) if full else (5, 25, 50, 100),
         splits=8 if full else 2,

@@ -270,7 +270,7 @@ def test_every_model_can_be_diagnosed(model, chains, draws):
     model.set_params(burn_in=1, draws=draws, thin=1, chains=chains, seed=1, progress=False)
     found = model.fit(Y).posterior_.diagnose()
     shares = found.table.index.str.startswith("share of class")
-    assert (~shares).sum() == 18
+    assert (~shares).sum() == 19
     assert shares.any() == (draws >= 4), "R-hat needs four draws"
     assert (found.reproducibility is None) == (chains < 4)
     assert math.isnan(found.predictions.value) == (chains == 1)

@@ -14,16 +14,8 @@ from allocore.errors import InputError
 from support import cases
 from support.errors import refused
 
-QUICK = {
-    "burn_in": 2,
-    "draws": 2,
-    "thin": 1,
-    "seed": 1,
-    "threads": 1,
-    "chains": 1,
-    "likelihood": "poisson",
-    "progress": False,
-}
+SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "chains": 1}
+QUICK = {"likelihood": "poisson", **SCHEDULE, "seed": 1, "threads": 1, "progress": False}
 SMALL = np.random.default_rng(4).poisson(1.0, (4, 3, 2))
 
 
@@ -264,14 +256,18 @@ DEFAULTS = {
     "f0": 10.0,
     "s0": 1.0,
     "t0": 1.0,
-    "likelihood": "poisson",
+    "likelihood": "auto",
     "dispersion_by": None,
     "g0": 1.0,
     "h0": 1.0,
-    "burn_in": 1000,
-    "draws": 200,
-    "thin": 20,
-    "chains": 1,
+    "sweeps": "auto",
+    "burn_in": None,
+    "draws": None,
+    "thin": None,
+    "chains": "auto",
+    "max_sweeps": None,
+    "max_chains": None,
+    "max_time": None,
     "seed": None,
     "threads": None,
     "store": None,
@@ -345,7 +341,7 @@ BAD = {
     "e0": [-1],
     "f0": [np.nan],
     "alpha0": [0.0],
-    "burn_in": [-1, 1.5, None],
+    "burn_in": [-1, 1.5],
     "draws": [0, 2.0],
     "thin": [0, "2"],
     "chains": [0, -3, 1.5, None, True],

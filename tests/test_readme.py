@@ -72,10 +72,11 @@ def test_the_python_examples_of_the_readme_run(run_page, capsys):
     out = capsys.readouterr().out
     assert "classes, consensus of" in out
     assert "log-likelihood" in out
-    assert names["tree"]["posterior"].sizes["chain"] == 4
+    chains = names["tree"]["posterior"].sizes["chain"]
+    assert chains >= 8
     assert names["Y"].shape == (3, 3, 1)
     assert "rows read" in out
-    assert ac.open_run("run.zarr").core_values.shape == (4, 50, 40)
+    assert ac.open_run("run.zarr").core_values.shape == (chains, 25, 40)
 
 
 def test_the_python_of_the_site_is_in_cells_which_run_when_it_is_built_or_is_run_by_a_test():
@@ -86,7 +87,8 @@ def test_the_python_of_the_site_is_in_cells_which_run_when_it_is_built_or_is_run
 
 @pytest.mark.slow
 def test_the_python_of_the_front_page_runs(run_page):
-    assert (run_page("docs/index.md")["model"].posterior_.core_values.shape) == (4, 20, 40)
+    chains, *others = run_page("docs/index.md")["model"].posterior_.core_values.shape
+    assert (chains >= 8, others) == (True, [25, 40])
     assert Path("flights.html").stat().st_size > 500_000
 
 

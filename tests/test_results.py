@@ -84,7 +84,8 @@ def test_expected_counts_and_log_predictive_are_those_of_the_dense_formula(chain
 
 def test_a_fitted_model_predicts_by_the_dense_formula_too():
     Y = np.random.default_rng(0).poisson(1.0, SHAPE)
-    post = ac.AlloCore(4, burn_in=2, draws=3, thin=1, chains=2, seed=1, progress=False).fit(Y).posterior_
+    model = ac.AlloCore(4, likelihood="poisson", burn_in=2, draws=3, thin=1, chains=2, seed=1, progress=False)
+    post = model.fit(Y).posterior_
     coords, counts = some_cells(SHAPE)
     np.testing.assert_allclose(post.expected(coords), dense_rates(post).mean(axis=(0, 1))[tuple(coords)], rtol=1e-12)
     np.testing.assert_allclose(
@@ -410,7 +411,7 @@ def test_some_chains_predict_as_their_own_draws_do():
 @pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
 def test_some_chains_of_a_fit_are_a_posterior_like_any_other(likelihood, tmp_path):
     Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE))
-    settings = {"burn_in": 1, "draws": 4, "thin": 1, "seed": 2, "likelihood": likelihood, "e0": "infer", "chains": 1}
+    settings = {"burn_in": 1, "draws": 4, "thin": 1, "seed": 2, "likelihood": likelihood, "e0": "infer"}
     post = ac.AlloCore(3, chains=3, progress=False, **settings).fit(Y).posterior_
     kept = post.select_chains([1, 2])
     np.testing.assert_array_equal(kept.concentrations, post.concentrations[1:])

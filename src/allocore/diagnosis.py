@@ -124,9 +124,9 @@ class Diagnosis:
     --------
     >>> found = post.diagnose()
     >>> found.level, found.ok, 0.0 <= found.move_rate <= 1.0
-    ('poor', False, True)
+    ('caution', False, True)
     >>> found.predictions.level, found.classes.level, found.fit.level
-    ('poor', 'caution', 'poor')
+    ('good', 'caution', 'caution')
     """
 
     predictions: Answer

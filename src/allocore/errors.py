@@ -108,7 +108,7 @@ class StoreError(OSError):
     >>> import allocore as ac
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "run.zarr"
-    ...     model = ac.CP(2, burn_in=1, draws=1, thin=1, seed=0, store=path).fit(ac.load_flights())
+    ...     model = ac.CP(2, burn_in=1, draws=1, thin=1, chains=1, seed=0, store=path).fit(ac.load_flights())
     ...     _ = (path / ".zattrs").write_text("damaged")
     ...     try:
     ...         ac.open_run(path)

@@ -330,7 +330,7 @@ class GibbsEstimator(Estimator):
         --------
         >>> import allocore as ac
         >>> ac.CP(3, burn_in=5, draws=2, thin=1, chains=1, seed=1).fit(ac.load_flights()).posterior_
-        Posterior: 1 chain of 2 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
+        Posterior: 1 chain of 2 draws, 3 classes, core 3 x 3 x 3 x 3 x 3, negative binomial
         """
         self._forget_fit()
         tensor, held_out = training_data(Y)
@@ -394,7 +394,7 @@ class GibbsEstimator(Estimator):
         >>> path = tempfile.mkdtemp() + "/run.zarr"
         >>> model = ac.CP(3, burn_in=5, draws=2, thin=1, chains=1, seed=1, store=path).fit(ac.load_flights())
         >>> ac.CP.resume(path, draws=4).posterior_
-        Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
+        Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3, negative binomial
         """
         from allocore.storage.run_writer import ZarrStore
 
@@ -651,7 +651,7 @@ class CP(GibbsEstimator):
     --------
     >>> import allocore as ac
     >>> ac.CP(4, burn_in=5, draws=2, thin=1, chains=1, seed=1).fit(ac.load_flights()).posterior_
-    Posterior: 1 chain of 2 draws, 4 classes, core 4 x 4 x 4 x 4 x 4
+    Posterior: 1 chain of 2 draws, 4 classes, core 4 x 4 x 4 x 4 x 4, negative binomial
     """
 
     _model: ClassVar[str] = "CP"
@@ -678,7 +678,7 @@ class Tucker(GibbsEstimator):
     --------
     >>> import allocore as ac
     >>> ac.Tucker((2, 3, 2, 1, 1), burn_in=5, draws=2, thin=1, chains=1, seed=1).fit(ac.load_flights()).posterior_
-    Posterior: 1 chain of 2 draws, 12 classes, core 2 x 3 x 2 x 1 x 1
+    Posterior: 1 chain of 2 draws, 12 classes, core 2 x 3 x 2 x 1 x 1, negative binomial
     """
 
     _model: ClassVar[str] = "Tucker"

@@ -78,7 +78,7 @@ class Posterior:
     >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, chains=2, seed=0, progress=False)
     >>> post = model.fit(Y).posterior_
     >>> post
-    Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+    Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5, negative binomial
 
     The examples of the methods use this `post` and this `Y`.
     """
@@ -208,7 +208,7 @@ class Posterior:
         Examples
         --------
         >>> post.select_chains([1])
-        Posterior: 1 chain of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+        Posterior: 1 chain of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5, negative binomial
         """
         number, given = len(self.core_values), as_integers(chains, "chains")
         if given.ndim != 1 or not given.size or not ((-number <= given) & (given < number)).all():
@@ -257,7 +257,7 @@ class Posterior:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     post.save(f"{folder}/run.zarr")
         ...     ac.open_run(f"{folder}/run.zarr")
-        Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+        Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5, negative binomial
         """
         write_record(self._record, Path(path))
         if (found := self._found_consensus()) is not None:
@@ -562,7 +562,7 @@ class Posterior:
         Examples
         --------
         >>> post.brief_check().level
-        'poor'
+        'caution'
         """
         from allocore.posterior.check import brief_draws
 
@@ -667,7 +667,7 @@ class Posterior:
         >>> import allocore as ac
         >>> monthly = Y.with_labels({"month": [f"2013-{month:02d}" for month in range(1, 13)]})
         >>> ac.CP(3, burn_in=5, draws=4, thin=1, chains=1, seed=1).fit(monthly).posterior_.forecast(horizon=2)
-        Forecast of month 2014-01 to 2014-02: 400 paths of 4 draws, Poisson
+        Forecast of month 2014-01 to 2014-02: 400 paths of 4 draws, negative binomial
         """
         from allocore.forecast.forecast import make_forecast
 
@@ -913,9 +913,9 @@ class Posterior:
         --------
         >>> for answer in post.diagnose().answers:
         ...     print(answer.level, "-", answer.question)
-        poor - Can I use the predictions?
+        good - Can I use the predictions?
         caution - Would another run find the same classes?
-        poor - Does the model look like the data?
+        caution - Does the model look like the data?
         >>> list(post.diagnose().table.index[:4])
         ['log-likelihood', 'expected total count', 'classes', 'origin factors']
         """
@@ -1059,9 +1059,9 @@ def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Po
     >>> import allocore as ac
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = f"{folder}/run.zarr"
-    ...     model = ac.CP(3, burn_in=5, draws=4, thin=1, seed=1, store=path).fit(ac.load_flights())
+    ...     model = ac.CP(3, burn_in=5, draws=4, thin=1, chains=1, seed=1, store=path).fit(ac.load_flights())
     ...     ac.open_run(path)
-    Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
+    Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3, negative binomial
     """
     folder = Path(path)
     return Posterior(read_record(folder, on_error=on_error), folder=folder)

@@ -35,11 +35,7 @@ def test_fit_prints_the_tensor_and_its_classes_and_writes_the_draws_of_the_api(r
     assert re.search(r"\d class(es)?, consensus of 4 chains, 8 draws", words)
     assert re.search(r"(1 class occurs|\d classes occur) in at least 2 of 4 chains", words)
     assert "Held out" not in words
-    post = (
-        ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False, likelihood="poisson")
-        .fit(Y)
-        .posterior_
-    )
+    post = ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False).fit(Y).posterior_
     with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as tree:
         np.testing.assert_array_equal(tree["posterior"]["core_values"], post.core_values)
 
@@ -51,11 +47,7 @@ def test_fit_holds_out_reports_the_prediction_and_writes_the_run(run, labelled_d
     )
     assert (code, err) == (0, "")
     split = ac.hold_out(ac.load_tensor(labelled_data), 0.3, "what", seed=3)
-    post = (
-        ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False, likelihood="poisson")
-        .fit(split.train)
-        .posterior_
-    )
+    post = ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False).fit(split.train).posterior_
     words = as_words(text)
     assert f"Held out: {len(split.test)} cells, {len(split.test.positive)} of them positive" in words
     assert f"model {post.log_ppd(split.test):.2f} ±" in words
@@ -69,7 +61,7 @@ def test_fit_holds_out_reports_the_prediction_and_writes_the_run(run, labelled_d
 
 
 def test_a_mode_may_be_given_by_name_or_number(run, labelled_data):
-    words = ("fit", labelled_data, "--budget", 2, "--hold-out", 0.3, "--chains", 1, *QUICK)
+    words = ("fit", labelled_data, "--budget", 2, "--hold-out", 0.3, *QUICK, "--chains", 1)
     expected = run(*words)
     assert expected[0] == 0
     for along in ("when", "2", "-1"):
@@ -78,14 +70,15 @@ def test_a_mode_may_be_given_by_name_or_number(run, labelled_data):
 
 def test_a_core_shape_may_have_commas(run, labelled_data, tmp_path):
     words = ("--core-shape", "2,1,2", "--out", tmp_path / "run.zarr", "--chains", 1)
-    code, _, err = run("fit", labelled_data, "--budget", 3, *words, *QUICK)
+    code, _, err = run("fit", labelled_data, "--budget", 3, *QUICK, *words)
     assert (code, err) == (0, "")
     assert ac.open_run(tmp_path / "run.zarr").record.spec.core_shape == (2, 1, 2)
 
 
 def test_rows_and_top_say_how_much_is_printed(run, tmp_path):
     np.save(tmp_path / "y.npy", np.kron(np.eye(3, dtype=int), np.full((2, 2), 30)))
-    code, out, _ = run("fit", tmp_path / "y.npy", "--budget", 5, "--rows", 1, "--top", 1, *QUICK)
+    shown = ("--rows", 1, "--top", 1, "--likelihood", "poisson")
+    code, out, _ = run("fit", tmp_path / "y.npy", "--budget", 5, *shown, *QUICK)
     assert code == 0
     assert re.search(r"1 of [2-5] classes, consensus of 4 chains, 8 draws", as_words(out))
     assert "%," not in out, "one label for each mode"
@@ -226,6 +219,8 @@ def test_a_truncated_file_is_one_line(run, data):
         (["--draws", "0"], "--draws", "0", f"{WHOLE} 1"),
         (["--thin", "0"], "--thin", "0", f"{WHOLE} 1"),
         (["--chains", "0"], "--chains", "0", f"{WHOLE} 1"),
+        (["--chains", "some"], "--chains", "'some'", "must be a whole number or auto"),
+        (["--sweeps", "-5"], "--sweeps", "-5", f"{WHOLE} 1"),
         (["--threads", "0"], "--threads", "0", f"{WHOLE} 1"),
         (["--seed", "-1"], "--seed", "-1", f"{WHOLE} 0"),
         (["--out", "EXISTS"], "--out", "'EXISTS'", "must be a path that does not exist yet"),
@@ -287,7 +282,7 @@ def test_resume_does_nothing_for_a_finished_run_unless_it_shall_be_longer(run, r
     assert (code, err) == (0, "")
     assert "consensus of 4 chains, 20 draws" in as_words(out)
     assert f"Seed 3. Run written to {run_copy}" in as_words(out)
-    model = ac.AlloCore(2, burn_in=2, draws=5, thin=1, chains=4, seed=3, progress=False, likelihood="poisson")
+    model = ac.AlloCore(2, burn_in=2, draws=5, thin=1, chains=4, seed=3, progress=False)
     post = model.fit(ac.open_run(run_copy).tensor).posterior_
     assert ac.open_run(run_copy).core_values.tobytes() == post.core_values.tobytes()
 
@@ -309,7 +304,8 @@ def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_
     code, out, err = run("info", path)
     assert (code, err) == (0, "")
     words = as_words(out)
-    assert "AlloCore: 3 classes, core 3 x 3 x 3; a0 1, b0 1, e0 1, f0 10, alpha0 0.1; seed 3, allocore" in words
+    assert "AlloCore, negative-binomial: 3 classes, core 3 x 3 x 3; a0 1, b0 1, e0 1, f0 10, alpha0 0.1" in words
+    assert "; seed 3, allocore" in words
     assert repr(ac.load_tensor(data)) in words
     assert "22 of 22 sweeps (2 of burn-in, then 1 sweep per draw), 20 of 20 draws in 1 chain;" in words
     assert "finished." in words

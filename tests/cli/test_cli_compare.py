@@ -103,6 +103,27 @@ def test_compare_hands_everything_to_the_function_and_tells_in_words(run, asked)
     }
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ([], ["allocore", "cp-nb"]),
+        (["--dispersion-by", "who"], ["allocore", "cp-nb-by-who"]),
+        (["--likelihood", "auto"], ["allocore-nb", "cp-nb"]),
+        (["--likelihood", "auto", "--binary"], ["allocore-bernoulli", "cp-nb"]),
+    ],
+)
+def test_a_name_without_an_ending_is_poisson_unless_a_likelihood_is_given(run, asked, words, names):
+    asked["answer"] = -1.2
+    assert run("compare", "Y.npz", "--models", "allocore,cp-nb", "--budgets", 2, "--out", "DIR", *words)[0] == 0
+    assert list(asked["models"]) == names
+
+
+def test_select_budget_takes_the_likelihood_that_suits_the_counts(run, asked):
+    for words, likelihood in (([], "negative-binomial"), (["--binary"], "bernoulli")):
+        assert run("select-budget", "Y.npz", *words)[0] == 0
+        assert asked["model"].likelihood == likelihood
+
+
 def assert_failed_jobs(complaint, number, *pieces):
     """One line with the number of failed jobs, and where to look."""
     assert complaint.startswith(f"allocore: {number} job")
@@ -155,7 +176,7 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
         (["--models", "pca"], "'pca'", "must be one of allocore, cp, tucker, nntuck; the first three may have endings"),
         (["--core-shape", "2y2"], "'2y2'", "must be whole numbers joined by x, like 50x50x20x300"),
         (["--format", "icews"], "'icews'", "applies only to tables of events, and Y.npz is a tensor"),
-        (["--likelihood", "nb"], "'nb'", "must be one of poisson, negative-binomial, bernoulli: 'nb' is short for"),
+        (["--likelihood", "nb"], "'nb'", "one of auto, poisson, negative-binomial, bernoulli: 'nb' is short for"),
         (["--models", "allocore,cp", "--budgets", "2", "--dispersion-by", "who"], "'who'", "such as allocore-nb"),
         (["--budgets", "2", "--likelihood", "bernoulli"], "'bernoulli'", "the tensor has counts up to 26: "),
         (["--budgets", "2", "--e0", "1,2"], "(1.0, 2.0)", "must have one entry per mode, and the tensor has 3 modes"),

@@ -75,7 +75,7 @@ def test_tensor_builds_once_what_read_events_builds(run, sales, tmp_path, monkey
 def test_a_tensor_of_events_can_be_told_about_and_fitted(run, sales, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run("tensor", "sales.csv", "--modes", "store,product", "--out", "y.parquet")
-    for words in (("info", "y.parquet"), ("fit", "y.parquet", "--budget", 2, "--chains", 1, *QUICK)):
+    for words in (("info", "y.parquet"), ("fit", "y.parquet", "--budget", 2, *QUICK, "--chains", 1)):
         code, told, err = run(*words)
         assert (code, err) == (0, "")
         assert "CountTensor: 3 x 3 (store, product)" in told
@@ -192,7 +192,7 @@ def test_periods_that_were_not_observed_are_missing(run, sales, tmp_path, monkey
     assert "periods without events 2024-05" in as_words(told)
     unobserved = ("--unobserved", "2024-05,2024-07")
     code, told, err = run(
-        "fit", "gap.csv", *modes, *unobserved, "--budget", 2, "--chains", 1, "--out", "run.zarr", *QUICK
+        "fit", "gap.csv", *modes, *unobserved, "--budget", 2, "--out", "run.zarr", *QUICK, "--chains", 1
     )
     assert (code, err) == (0, "")
     assert "periods without events" not in told

@@ -138,7 +138,7 @@ def test_an_existing_folder_is_not_overwritten(run, path, folder):
 
 def test_a_fit_starts_at_a_run(run, path, folder, tmp_path):
     pd.concat([events(1, 5, 1), events(6, 6, 2)]).to_csv(tmp_path / "all.csv", index=False)
-    words = ["fit", tmp_path / "all.csv", *READ, "--budget", 3, *QUICK]
+    words = ["fit", tmp_path / "all.csv", *READ, "--budget", 3, "--likelihood", "poisson", *QUICK]
     code, _, err = run(*words, "--start", path, "--out", tmp_path / "refit.zarr")
     assert (code, err) == (0, "")
     refit = ac.open_run(tmp_path / "refit.zarr")
@@ -195,9 +195,7 @@ def test_fold_in_says_which_options_a_run_of_a_tensor_needs(run, shop_run, tmp_p
     old = ac.open_run(shop_run).tensor
     bare = ac.CountTensor(old.coords, old.counts, old.shape, mode_names=old.mode_names, labels=old.labels)
     bare_run = tmp_path / "run.zarr"
-    ac.CP(2, burn_in=1, draws=2, thin=1, seed=1, store=bare_run, progress=False, chains=1, likelihood="poisson").fit(
-        bare
-    )
+    ac.CP(2, burn_in=1, draws=2, thin=1, chains=1, seed=1, store=bare_run, progress=False).fit(bare)
     result = run("fold-in", bare_run, shop_run.parent / "new.csv")
     assert_refused(result, "RUN", None, "name them with --modes who=COLUMN,what=COLUMN,day=COLUMN")
     words = ("--modes", "who=shop,what=item,day=day", *FEW)

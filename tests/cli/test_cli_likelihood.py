@@ -24,7 +24,7 @@ SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 3, "progress": False, "
             {"likelihood": "negative-binomial", "dispersion_by": 2, "e0": (0.1, 0.5, 1.0)},
         ),
         (["--e0", "0.3"], {"e0": 0.3}),
-        (["--likelihood", "poisson", "--e0", "1"], {}),
+        (["--likelihood", "poisson", "--e0", "1"], {"likelihood": "poisson"}),
     ],
     quick=1,
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
@@ -72,7 +72,7 @@ def test_counts_of_1_with_the_negative_binomial_are_a_warning_in_one_line(run, d
     assert err.count("\n") == 1
 
 
-ONE_OF = "must be one of poisson, negative-binomial, bernoulli"
+ONE_OF = "must be one of auto, poisson, negative-binomial, bernoulli"
 BY = ["--likelihood", "negative-binomial", "--dispersion-by"]
 MODES = "must be a mode of the tensor, one of ['who', 'what', 'when']"
 NUMBERS = "must be a number, one number per mode like 0.1,0.1,1,1, or infer"
@@ -84,7 +84,7 @@ NUMBERS = "must be a number, one number per mode like 0.1,0.1,1,1, or infer"
         (["--likelihood", "gamma"], "'gamma'", ONE_OF),
         (["--likelihood", "nb"], "'nb'", f"{ONE_OF}: 'nb' is short for 'negative-binomial' only"),
         (["--likelihood", "bernoulli"], "'bernoulli'", "needs counts of 0 or 1, and the tensor has counts up to 4: "),
-        (["--dispersion-by", "who"], "'who'", "'poisson' has no dispersion"),
+        (["--likelihood", "poisson", "--dispersion-by", "who"], "'who'", "'poisson' has no dispersion"),
         ([*BY, "why"], "'why'", MODES),
         ([*BY, "7"], "7", MODES),
         (["--e0", "learn"], "'learn'", NUMBERS),
@@ -106,7 +106,7 @@ def test_a_bad_setting_is_one_line_that_names_it(run, data, tmp_path, words, val
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        *((command, ["--dispersion-by", "who"]) for command in ("fit", "select-budget")),
+        *((command, ["--dispersion-by", "who", "--likelihood", "poisson"]) for command in ("fit", "select-budget")),
         *((command, ["--e0", "-1"]) for command in ("fit", "select-budget", "compare")),
         *((command, ["--likelihood", "nb"]) for command in ("fit", "select-budget", "compare")),
     ],

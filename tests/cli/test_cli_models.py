@@ -10,6 +10,7 @@ import allocore as ac
 from allocore.cli.app import app
 from allocore.cli.options import MODELS
 from allocore.em import nntuck as restarts
+from allocore.estimators import _MAX_CHAINS, _MAX_SWEEPS
 from support.command_line import assert_refused
 from support.same_draws import assert_same_run
 from support.tiers import parametrize_few
@@ -17,6 +18,7 @@ from support.tiers import parametrize_few
 CHAINS = ("--burn-in", 2, "--draws", 2, "--thin", 1, "--chains", 2)
 QUICK = ("--seed", 3, "--threads", 1)
 SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "chains": 2, "seed": 3, "progress": False}
+MOST = {"max_sweeps": _MAX_SWEEPS, "max_chains": _MAX_CHAINS}  # what None means
 STARTS = ("--restarts", 2, "--max-iter", 4, "--tol", 1e-5)
 
 
@@ -25,16 +27,16 @@ STARTS = ("--restarts", 2, "--max-iter", 4, "--tol", 1e-5)
     [
         (
             ["--model", "allocore", "--budget", 3, "--core-shape", "2x3x1", "--alpha0", 0.5, "--a0", 2, "--b0", 0.5],
-            ac.AlloCore(3, (2, 3, 1), alpha0=0.5, a0=2.0, b0=0.5, likelihood="poisson"),
+            ac.AlloCore(3, (2, 3, 1), alpha0=0.5, a0=2.0, b0=0.5),
         ),
         (
             ["--budget", "infer", "--max-budget", 4, "--c0", 2, "--d0", 3],
-            ac.AlloCore("infer", max_budget=4, c0=2.0, d0=3.0, likelihood="poisson"),
+            ac.AlloCore("infer", max_budget=4, c0=2.0, d0=3.0),
         ),
-        (["--model", "cp", "--budget", 3, "--f0", 2.5], ac.CP(3, f0=2.5, likelihood="poisson")),
+        (["--model", "cp", "--budget", 3, "--f0", 2.5], ac.CP(3, f0=2.5)),
         (
             ["--model", "cp", "--budget", 2, "--e0", "infer", "--s0", 2, "--t0", 4],
-            ac.CP(2, e0="infer", s0=2.0, t0=4.0, likelihood="poisson"),
+            ac.CP(2, e0="infer", s0=2.0, t0=4.0),
         ),
         (
             ["--model", "tucker", "--core-shape", "2x2x1", "--likelihood", "negative-binomial", "--g0", 2, "--h0", 3],
@@ -58,7 +60,8 @@ def test_the_priors_that_were_given_are_told_by_info(run, data, tmp_path):
     run("fit", data, *words, *QUICK)
     code, out, err = run("info", tmp_path / "run.zarr")
     assert (code, err) == (0, "")
-    assert "CP: 2 classes, core 2 x 2 x 2; a0 3, b0 1, e0 1, f0 10; seed 3" in " ".join(out.split())
+    told = "CP, negative-binomial: 2 classes, core 2 x 2 x 2; a0 3, b0 1, e0 1, f0 10, g0 1, h0 1; seed 3"
+    assert told in " ".join(out.split())
 
 
 # NNTuck
@@ -150,7 +153,12 @@ NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, witho
         (["--budget", 3, "--tol", 0.1], "--tol", "0.1", "not apply to allocore: only nntuck"),
         (["--budget", 3, "--s0", 2], "--s0", "2.0", "needs --e0 infer"),
         (["--budget", 3, "--e0", 1, "--t0", 2], "--t0", "2.0", "needs --e0 infer"),
-        (["--budget", 3, "--g0", 2], "--g0", "2.0", "needs --likelihood negative-binomial"),
+        (
+            ["--budget", 3, "--likelihood", "poisson", "--g0", 2],
+            "--g0",
+            "2.0",
+            "needs --likelihood negative-binomial",
+        ),
         (
             ["--budget", 3, "--likelihood", "bernoulli", "--h0", 2],
             "--h0",
@@ -162,8 +170,9 @@ NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, witho
         *(([*CORE, option, 1], option, "1.0", NO_CHAINS) for option in ("--a0", "--alpha0", "--s0", "--e0")),
         *(
             ([*CORE, option, 1], option, "1", NO_CHAINS)
-            for option in ("--burn-in", "--draws", "--thin", "--chains", "--max-budget")
+            for option in ("--burn-in", "--draws", "--thin", "--max-chains", "--max-budget")
         ),
+        *(([*CORE, option, 1], option, "'1'", NO_CHAINS) for option in ("--chains", "--sweeps")),
         ([*CORE, "--likelihood", "bernoulli"], "--likelihood", "'bernoulli'", "must be poisson for nntuck"),
     ],
     ids=lambda each: " ".join(map(str, each)) if isinstance(each, list) else "",
@@ -196,14 +205,11 @@ def test_the_help_has_every_setting_of_the_models_with_the_defaults_of_the_api(r
     told = {option.name: option.help for option in typer.main.get_command(app).commands["fit"].params}
     for name in MODELS.values():
         for field in fields(getattr(ac, name)):
-            if field.name in (
-                "rank",
-                "store",
-                "executor",
-                "progress",
-            ):  # --budget, --out, --cluster, a terminal
+            if field.name in ("rank", "store", "executor", "progress"):  # --budget, --out, --cluster, a terminal
                 continue
             assert f"--{field.name.replace('_', '-')} " in out
-            default = 4 if field.name == "chains" else field.default
+            default = MOST.get(field.name, field.default)
             if isinstance(default, int | float) and field.name != "budget":
                 assert told[field.name].endswith(f" The default is {default:g}."), field.name
+    for name in ("sweeps", "chains"):
+        assert told[name].endswith(" The default is auto.")

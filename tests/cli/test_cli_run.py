@@ -123,7 +123,7 @@ def test_a_run_that_was_stopped_in_its_burn_in_is_told_of_in_one_line(run, tmp_p
     with monkeypatch.context() as patch:
         patch.setattr(chains, "sweep", stopped)
         with pytest.raises(KeyboardInterrupt, match="before the first draw"):
-            ac.AlloCore(2, store=tmp_path / "run.zarr", progress=False).fit(np.ones((3, 3), dtype=int))
+            ac.AlloCore(2, chains=1, store=tmp_path / "run.zarr", progress=False).fit(np.ones((3, 3), dtype=int))
     for words in (["summary", tmp_path / "run.zarr"], ["report", tmp_path / "run.zarr", "--out", tmp_path / "r.html"]):
         code, _, err = run(*words)
         assert code == 2

@@ -16,22 +16,8 @@ from support.command_line import as_words
 
 def begin(data, path, *words):
     """Start a run in another process, and wait for its first checkpoint."""
-    command = [
-        sys.executable,
-        "-m",
-        "allocore.cli",
-        "fit",
-        data,
-        "--budget",
-        "2",
-        "--seed",
-        "3",
-        "--out",
-        path,
-        "--threads",
-        "1",
-        *words,
-    ]
+    fit = ["fit", data, "--budget", "2", "--chains", "4", "--seed", "3", "--threads", "1", "--out", path]
+    command = [sys.executable, "-m", "allocore.cli", *fit, *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     checkpoints, until = path / "checkpoints" / "0", time.monotonic() + 60
     while not (checkpoints.exists() and os.listdir(checkpoints)):

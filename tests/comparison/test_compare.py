@@ -70,7 +70,7 @@ def results(folder):
 def by_hand(model, seed):
     """Fit a model as a user would who has never heard of comparisons."""
     split = ac.hold_out(small_tensor(), 0.15, "who", seed)
-    gibbs = {**CHAINS, "seed": seed, "progress": False}
+    gibbs = {**CHAINS, "likelihood": "poisson", "seed": seed, "progress": False}
     core = (2, 1, 2)
     models = {
         "allocore": ac.AlloCore(4, **gibbs),
@@ -164,15 +164,7 @@ def test_another_tensor_or_another_model_of_the_same_name_is_refused(comparison_
     with refused("out", str(out), "another tensor"):
         ac.compare(ones, named(["cp"]), [2], splits=1, along=0, seed=7, out=out, **QUICK)
     with refused("models", "'cp', a Tucker"):
-        ac.compare(
-            small_tensor(),
-            {"cp": ac.Tucker((2, 2, 2), likelihood="poisson")},
-            splits=1,
-            along=0,
-            seed=7,
-            out=out,
-            **QUICK,
-        )
+        ac.compare(small_tensor(), {"cp": ac.Tucker((2, 2, 2))}, splits=1, along=0, seed=7, out=out, **QUICK)
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["settings", "results alone"])

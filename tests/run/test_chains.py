@@ -190,8 +190,8 @@ def test_a_second_signal_waits_for_the_sweeps_of_other_threads_and_saves_nothing
     real, saves, stops = chains_module.sweep, [], []
 
     class Noted(chains_module.Stop):
-        def __init__(self):
-            super().__init__()
+        def __init__(self, seconds):
+            super().__init__(seconds=seconds)
             stops.append(self)
 
     def interrupt(happened):

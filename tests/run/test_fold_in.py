@@ -28,7 +28,7 @@ OLD, NEW = Y.select(month=slice("a", "d")), Y.select(month=["e", "f"])
 
 @pytest.fixture(scope="module")
 def old_fit():
-    return ac.AlloCore(4, **SETTINGS).fit(OLD).posterior_
+    return ac.AlloCore(4, likelihood="poisson", **SETTINGS).fit(OLD).posterior_
 
 
 @pytest.fixture(scope="module")

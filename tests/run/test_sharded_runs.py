@@ -24,6 +24,7 @@ from support.same_draws import assert_same
 
 SHAPE = (60, 40, 12)
 SETTINGS = {"budget": 6, "burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
+SETTINGS |= {"likelihood": "poisson"}
 MODELS = {
     "poisson": {},
     "bursts": {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"},

@@ -33,16 +33,8 @@ def data_sets(likelihood, by):
             split = ac.hold_out(ac.CountTensor(cells, counts, SHAPE), 0.3, seed=number)
         except InputError:  # no count is left to train on
             continue
-        settings = {
-            "burn_in": 150,
-            "draws": 150,
-            "thin": 4,
-            "seed": number,
-            "threads": 1,
-            "progress": False,
-            "chains": 1,
-        }
-        model = ac.CP(2, **PRIORS, **settings, likelihood=likelihood, dispersion_by=by)
+        settings = {"burn_in": 150, "draws": 150, "thin": 4, "chains": 1, "seed": number, "threads": 1}
+        model = ac.CP(2, **PRIORS, **settings, likelihood=likelihood, dispersion_by=by, progress=False)
         yield model.fit(split.train).posterior_, split.test
         number += 1
 

@@ -23,7 +23,8 @@ def planted(seed, length=40, core_value=20.0):
 
 def in_use(seed, burn_in=600):
     """Mean numbers of factors per mode and of classes in use, and of classes that hold more than 2% of the counts."""
-    model = ac.AlloCore(50, burn_in=burn_in, draws=40, thin=10, seed=seed, progress=False, chains=1)
+    schedule = {"burn_in": burn_in, "draws": 40, "thin": 10, "chains": 1}
+    model = ac.AlloCore(50, likelihood="poisson", **schedule, seed=seed, progress=False)
     post = model.fit(planted(seed)).posterior_
     heavy = np.mean([(post.classes(draw)["share"] > 0.02).sum() for draw in range(40)])
     stats = post.stats["factors"][0, burn_in:].mean(axis=0), post.stats["classes"][0, burn_in:].mean()

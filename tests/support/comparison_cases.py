@@ -8,10 +8,7 @@ import pandas as pd
 import allocore as ac
 from allocore.comparison.models import Defaults, ModelName, named_models
 
-CHAINS, STARTS = (
-    {"burn_in": 6, "draws": 3, "thin": 2, "chains": 1, "likelihood": "poisson"},
-    {"restarts": 2, "max_iter": 5},
-)
+CHAINS, STARTS = {"burn_in": 6, "draws": 3, "thin": 2, "chains": 1}, {"restarts": 2, "max_iter": 5}
 QUICK = {"hold_out": 0.15, "progress": False}
 ALL = ("allocore", "cp", "tucker", "nntuck")
 MODES = ("who", "whom", "when")

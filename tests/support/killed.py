@@ -216,7 +216,7 @@ def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
 
 def main(what, folder, kills, seed, likelihood="poisson"):
     warnings.simplefilter("ignore")
-    SETTINGS.update(BURSTS if likelihood == "bursts" else {})
+    SETTINGS.update(BURSTS if likelihood == "bursts" else {"likelihood": likelihood})
     chance, folder = random.Random(int(seed)), Path(folder)
     run_writer.SAVE_INTERVAL = run_writer.SAVE_INTERVAL_FACTOR = 0.0
     assert zarr_format._MAX_CHUNK_VALUES > 4

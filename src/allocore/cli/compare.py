@@ -28,6 +28,7 @@ from allocore.cli.options import (
     takes,
     takes_events,
     takes_likelihood,
+    takes_likelihood_of_names,
 )
 from allocore.errors import InputError
 from allocore.model.spec import check_likelihood, likelihood_for
@@ -70,7 +71,7 @@ _takes_fits = takes("fits", _FIT_OPTIONS, dict)
 
 
 @app.command()
-@takes_likelihood
+@takes_likelihood_of_names
 @takes_events
 @_takes_fits
 def compare(
@@ -111,8 +112,6 @@ def compare(
     not set them. NNTuck is always Poisson.
     """
     console = terminal()
-    if likelihood["likelihood"] == "auto":  # a name without an ending is the model of the paper
-        likelihood = {**likelihood, "likelihood": "poisson" if likelihood["dispersion_by"] is None else "auto"}
     names = _split_commas(models)
     has_allocore = any(name.startswith("allocore") and "=" not in name for name in names)
     numbers = _budgets(budgets, fits["core_shape"], in_memory=has_allocore)
@@ -195,7 +194,8 @@ def _models(
     from allocore.comparison.models import Defaults, named_models
 
     _, settings = settings_of({**likelihood, "binary": False}, Y)
-    settings["likelihood"] = likelihood_for(settings["likelihood"], Y.max, settings["dispersion_by"])
+    if settings["likelihood"] == "auto":
+        settings["likelihood"] = likelihood_for("auto", Y.max, settings["dispersion_by"])
     chains = {name: fits[name] for name in ("sweeps", "burn_in", "draws", "thin", "chains") if fits[name] is not None}
     core = sizes_given(fits["core_shape"])
     return named_models(names, Y, core_shape=core, defaults=Defaults(**settings), chains=chains, starts=starts)

@@ -274,6 +274,9 @@ def _gather_likelihood(given: dict[str, Any]) -> dict[str, Any]:
 
 
 takes_likelihood = takes("likelihood", _LIKELIHOOD_OPTIONS, _gather_likelihood)
+# In a comparison, a name without an ending is the model of the paper.
+_OF_NAMES = {**_LIKELIHOOD_OPTIONS, "likelihood": (_LIKELIHOOD_OPTIONS["likelihood"][0], "poisson")}
+takes_likelihood_of_names = takes("likelihood", _OF_NAMES, _gather_likelihood)
 
 
 def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.CountTensor, dict[str, Any]]:
@@ -449,9 +452,10 @@ def number_or_auto(name: str, text: object) -> object:
     if text == "auto" or isinstance(text, int):
         return text
     try:
-        return whole_number(name, int(str(text)))
+        number = int(str(text))
     except ValueError:
         raise InputError(name, text, "must be a whole number or auto") from None
+    return whole_number(name, number)
 
 
 def _sizes(asked: dict[str, Any], model: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Comparison:
     >>> found
     Comparison: 4 fits, 0 failed, 0 missing
     >>> found.table[["model", "budget", "split"]].values.tolist()
-    [['allocore', 2, 0], ['allocore', 2, 1], ['allocore', 8, 0], ['allocore', 8, 1]]
+    [['allocore-nb', 2, 0], ['allocore-nb', 2, 1], ['allocore-nb', 8, 0], ['allocore-nb', 8, 1]]
     """
 
     table: pd.DataFrame
@@ -117,7 +117,7 @@ class Comparison:
         Examples
         --------
         >>> found.summary()[["model", "budget", "splits"]].values.tolist()
-        [['allocore', 2, 2], ['allocore', 8, 2]]
+        [['allocore-nb', 2, 2], ['allocore-nb', 8, 2]]
         """
         return tables.summary_table(self.table)
 
@@ -241,7 +241,7 @@ def compare(
     Examples
     --------
     >>> import allocore as ac
-    >>> quick = {"burn_in": 5, "draws": 2, "thin": 1}
+    >>> quick = {"burn_in": 5, "draws": 2, "thin": 1, "chains": 1}
     >>> models = {"allocore": ac.AlloCore(5, **quick), "cp": ac.CP(5, **quick)}
     >>> found = ac.compare(ac.load_flights(), models, splits=1)
     >>> found.table[["model", "budget", "split", "sweeps"]].values.tolist()

@@ -92,7 +92,7 @@ class Forecast:
     >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, chains=2, seed=0, progress=False)
     >>> forecast = model.fit(Y).posterior_.forecast(horizon=3)
     >>> forecast
-    Forecast of month 2014-01 to 2014-03: 400 paths of 20 draws, Poisson
+    Forecast of month 2014-01 to 2014-03: 400 paths of 20 draws, negative binomial
 
     The examples of its methods use this `forecast`.
     """
