@@ -167,8 +167,8 @@ def demo(
 ) -> None:
     """Fit the 336,776 flights that left New York in 2013, print their classes, and write a page to explore.
 
-    Origin x destination x carrier x month x hour, with eight chains or more. Takes about half a minute; the first run takes
-    ten seconds more, because the kernels are compiled.
+    Origin x destination x carrier x month x hour, with eight chains or more. Takes about half a minute; the first run
+    takes ten seconds more, because the kernels are compiled.
 
     allocore demo --out /tmp/flights --open
     """
