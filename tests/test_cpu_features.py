@@ -29,10 +29,10 @@ NUMBA = {"x86-64": (), "x86-64-v3": AVX2, "haswell": AVX2, "skylake-avx512": (*A
 # What the golden chains do not reach: cells whose products underflow, a refit from a fitted state, and new rows.
 OTHERS = """
 import allocore as ac
-from test_golden_draws import CHAIN, hashed, tensor
-first = ac.AlloCore(30, **CHAIN).fit(tensor())
-print(hashed(ac.CP(6, e0=0.0005, **CHAIN).fit(tensor())))
-print(hashed(ac.AlloCore(30, **CHAIN).fit(tensor(), start=first.posterior_)))
+from test_golden_draws import POISSON, hashed, tensor
+first = ac.AlloCore(30, **POISSON).fit(tensor())
+print(hashed(ac.CP(6, e0=0.0005, **POISSON).fit(tensor())))
+print(hashed(ac.AlloCore(30, **POISSON).fit(tensor(), start=first.posterior_)))
 print(first.posterior_.fold_in(tensor(), 0, seed=3, sweeps=5, progress=False).factors[0].tobytes().hex())
 """
 WITHOUT_FMA = "glibc.cpu.hwcaps=-FMA"  # glibc's exp and log for processors without fused multiply-add

@@ -171,7 +171,7 @@ def test_without_scikit_learn_the_error_is_still_both_a_value_and_an_attribute_e
 def test_a_model_never_loads_scikit_learn_by_itself():
     code = (
         "import sys, numpy as np, allocore as ac\n"
-        "model = ac.CP(2, burn_in=0, draws=1, thin=1, progress=False)\n"
+        "model = ac.CP(2, burn_in=0, draws=1, thin=1, chains=1, progress=False)\n"
         "hasattr(model, 'posterior_'), repr(model), model.fit(np.ones((2, 2), int)).get_params()\n"
         "print('sklearn' in sys.modules)"
     )

@@ -193,8 +193,8 @@ def test_the_consensus_finds_planted_classes_better_than_the_best_draw(bug, monk
     consensus, best = np.zeros(2, dtype=int), np.zeros(2, dtype=int)
     for seed in range(3):
         Y, planted = planted_tensor(seed, bursts=0.3)
-        model = ac.AlloCore(20, burn_in=150, draws=20, thin=5, chains=4, seed=seed, progress=False)
-        post = model.fit(Y).posterior_
+        schedule = {"burn_in": 150, "draws": 20, "thin": 5, "chains": 4}
+        post = ac.AlloCore(20, likelihood="poisson", **schedule, seed=seed, progress=False).fit(Y).posterior_
         with monkeypatch.context() as patched:
             if bug:
                 patched.setattr("allocore.classes.matching.match_similar", by_position)

@@ -92,8 +92,8 @@ def fitted_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("fitted") / "run.zarr"
     Y, _ = planted_tensor(1, shape=(10, 10, 4, 6), factors=(3, 3, 2, 2), classes=5, total=2000)
     Y = Y.mask_diagonal((0, 1))
-    model = ac.AlloCore(8, burn_in=60, draws=6, thin=3, chains=3, seed=3, progress=False, store=path)
-    model.fit(Y)
+    schedule = {"burn_in": 60, "draws": 6, "thin": 3, "chains": 3}
+    ac.AlloCore(8, likelihood="poisson", **schedule, seed=3, progress=False, store=path).fit(Y)
     return path
 
 

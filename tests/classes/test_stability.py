@@ -268,7 +268,8 @@ def test_classes_that_the_data_hold_apart_are_found_in_every_draw_of_every_chain
     Y = np.zeros((6, 6, 4), dtype=int)
     Y[:3, :3, :2] = 40
     Y[3:, 3:, 2:] = 60
-    post = ac.AlloCore(2, burn_in=100, draws=20, thin=2, chains=3, seed=1, progress=False).fit(Y).posterior_
+    model = ac.AlloCore(2, likelihood="poisson", burn_in=100, draws=20, thin=2, chains=3, seed=1, progress=False)
+    post = model.fit(Y).posterior_
     table = post.classes(-1)
     assert (table["stability"] == 1.0).all()
     assert (table["stable_chains"] == 1.0).all()

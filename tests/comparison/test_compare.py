@@ -57,9 +57,8 @@ def no_report(monkeypatch):
 
 
 def a_job(budget, split, seed, hold_out, **chains):
-    (job,) = requested_jobs(
-        small_tensor(), {"cp": ac.CP(budget, **chains)}, None, 1, Settings.of(small_tensor(), hold_out, 2, seed)
-    )
+    model = ac.CP(budget, likelihood="poisson", chains=1, **chains)
+    (job,) = requested_jobs(small_tensor(), {"cp": model}, None, 1, Settings.of(small_tensor(), hold_out, 2, seed))
     return replace(job, split=split)
 
 

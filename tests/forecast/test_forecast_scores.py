@@ -220,7 +220,7 @@ def test_a_forecast_that_knows_more_has_better_scores():
     labels = [f"{2000 + t // 12}-{t % 12 + 1:02d}" for t in range(40)]
     Y = Y.with_labels({"t": labels})
     # With ten draws a chain, the ratio to the mean is 0.67 to 0.81; with these, 0.68 to 0.73.
-    post = ac.CP(3, burn_in=100, draws=60, thin=2, chains=2, seed=0, progress=False).fit(Y.select(t=labels[:38]))
-    found = post.posterior_.forecast(2).evaluate(Y).table.loc["cells"]["crps"]
+    model = ac.CP(3, likelihood="poisson", burn_in=100, draws=60, thin=2, chains=2, seed=0, progress=False)
+    found = model.fit(Y.select(t=labels[:38])).posterior_.forecast(2).evaluate(Y).table.loc["cells"]["crps"]
     assert found["forecast"] < 0.8 * found["mean"]
     assert found["forecast"] < found["last"]

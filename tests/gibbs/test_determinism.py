@@ -46,7 +46,7 @@ def ones():
 
 
 MODELS = {
-    "poisson": (ac.AlloCore(20, (6, 20, 5)), lambda: ac.hold_out(with_missing(), 0.05).train),
+    "poisson": (ac.AlloCore(20, (6, 20, 5), likelihood="poisson"), lambda: ac.hold_out(with_missing(), 0.05).train),
     "bursts": (ac.AlloCore(20, (6, 20, 5), **BURSTS), with_missing),
     "bursts-by-mode-e0": (ac.AlloCore(20, (6, 20, 5), **BURSTS, dispersion_by=1, e0="infer"), with_missing),
     "bursts-budget": (ac.AlloCore("infer", max_budget=20, **BURSTS, dispersion_by=0), with_missing),
@@ -56,7 +56,7 @@ MODELS = {
     "binary-e0": (ac.AlloCore(20, (6, 20, 5), **BINARY, e0="infer", f0=0.1), ones),
     "binary-budget": (ac.AlloCore("infer", max_budget=20, **BINARY), ones),
     "tucker-binary": (ac.Tucker((3, 4, 2), **BINARY, e0="infer"), ones),
-    "poisson-e0": (ac.AlloCore(20, (6, 20, 5), e0="infer"), with_missing),
+    "poisson-e0": (ac.AlloCore(20, (6, 20, 5), likelihood="poisson", e0="infer"), with_missing),
 }
 
 

@@ -262,9 +262,9 @@ class Teller:
 
 allocore.estimators.progress_bar = lambda *about: Teller()
 Y = np.random.default_rng(5).poisson(1.2, (4, 3, 2))
-model = ac.AlloCore(2, burn_in=0, draws=100_000, thin=1, seed=3, threads=2).fit(Y)
+model = ac.AlloCore(2, burn_in=0, draws=100_000, thin=1, chains=1, seed=3, threads=2).fit(Y)
 post = model.posterior_
-again = ac.AlloCore(2, burn_in=0, draws=3, thin=1, seed=3).fit(Y).posterior_
+again = ac.AlloCore(2, burn_in=0, draws=3, thin=1, chains=1, seed=3).fit(Y).posterior_
 print("same", (post.core_values[:, :3] == again.core_values).all())
 print("draws", post.core_values.shape[1], post.stats["moved"].shape[1])
 """

@@ -28,7 +28,7 @@ from allocore.gibbs import core_values, factors, relocation, thinning
 from allocore.kernels import exposure_sums
 
 Y = ac.as_tensor(np.ones((4, 3, 2), dtype=int)).with_missing([(0, 0, 0)])
-ac.AlloCore(3, burn_in=0, draws=2, thin=1, threads=2, progress=False).fit(Y)
+ac.AlloCore(3, likelihood="poisson", burn_in=0, draws=2, thin=1, chains=1, threads=2, progress=False).fit(Y)
 for module in (core_values, factors, relocation, exposure_sums, thinning):
     for name, each in vars(module).items():
         if getattr(each, "signatures", None) and each.__module__ == module.__name__:

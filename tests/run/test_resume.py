@@ -159,7 +159,7 @@ def test_two_processes_cannot_write_one_run_but_another_can_read_it(tmp_path):
         "from allocore.storage import run_writer as zarr_store\n"
         "zarr_store.SAVE_INTERVAL = 0.0\n"
         "Y = np.random.default_rng(5).poisson(1.2, (6, 5, 4))\n"
-        "ac.CP(2, burn_in=0, draws=100_000, thin=1, seed=1, store=sys.argv[1], progress=False).fit(Y)\n"
+        "ac.CP(2, burn_in=0, draws=100_000, thin=1, chains=1, seed=1, store=sys.argv[1], progress=False).fit(Y)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE) as process:
         guard = threading.Timer(100, process.kill)
