@@ -226,7 +226,7 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "check-bursts": "The data have fewer non-zero cells, or larger counts, than the model simulates: counts come in "
     f"bursts, which {{has_priors:|another model with }}{_NEGATIVE_BINOMIAL} expects.",
     "check-negative-binomial-sums": "The negative binomial takes bursts for chance, cell by cell, so sums of many "
-    "cells may be off: for sums, use a Poisson fit, or more classes, and check again.",
+    "cells may be off; predictions of cells are not. More classes explain more of the bursts.",
     # Likelihood
     "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
     "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"
