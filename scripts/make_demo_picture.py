@@ -15,7 +15,7 @@ from allocore.report.terminal import class_report
 
 def main(path: str) -> None:
     """Fit the flights as the demo does, and draw the largest classes."""
-    post = ac.AlloCore(40, burn_in=200, draws=10, thin=3, chains=4, seed=1).fit(ac.load_flights()).posterior_
+    post = ac.AlloCore(25, seed=1).fit(ac.load_flights()).posterior_
     console = Console(record=True, width=132, force_terminal=True, color_system="truecolor")
     console.print(class_report(post, rows=9, top=2))
     # The picture must not fetch a web font, so drop the rules that name one.

@@ -17,7 +17,7 @@ SIZE = {"width": 1180, "height": 960}
 
 def main(target: str) -> None:
     """Fit the model, write the page, open it and take the picture."""
-    model = ac.AlloCore(40, burn_in=600, draws=50, thin=8, chains=4, seed=1)
+    model = ac.AlloCore(40, seed=1)
     post = model.fit(ac.load_flights()).posterior_
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = ac.write_report(post, Path(folder) / "report.html", title="Flights from New York, 2013")
