@@ -21,7 +21,7 @@ def told(post, width=140, rows=15, top=2, **how):
 
 def test_a_class_has_its_number_its_share_with_an_interval_its_support_and_its_name():
     lines = told(consensus())
-    assert lines[0] == "4 classes, consensus of 4 chains, 12 draws"
+    assert lines[0] == "4 classes, consensus of 4 chains, 12 draws; reproducibility 1.00"
     assert " ".join(("class share chains", *NAMES)) in lines
     assert "7 40.0% (35.0-45.0) 4 of 4 United States → Iraq · Fight · 2003-03 to 2003-04" in lines
     assert "5 10.0% (5.0-15.0) 3 of 4 United States → everyone · Consult" in lines
@@ -45,7 +45,7 @@ def test_without_such_classes_there_is_no_line_and_a_table_of_weak_ones_alone_ha
 
 def test_fewer_rows_show_the_strong_classes_first():
     lines = told(consensus(), rows=2)
-    assert lines[0] == "2 of 4 classes, consensus of 4 chains, 12 draws"
+    assert lines[0] == "2 of 4 classes, consensus of 4 chains, 12 draws; reproducibility 1.00"
     assert [line.split()[0] for line in lines if re.match(r"\d \d+\.\d%", line)] == ["7", "0"]
 
 
