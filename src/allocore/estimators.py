@@ -320,7 +320,7 @@ class GibbsEstimator(Estimator):
         start : Posterior, default=None
             A fit of the same model to similar data: the chains start at its last draws, not at draws from the prior,
             and need less burn-in. Rows are matched by label; new ones start at the mean of the others. With
-            `chains="auto"` there are as many chains as in that fit.
+            `chains="auto"` there are as many chains as in that fit, and with `likelihood="auto"` the same likelihood.
 
         Returns
         -------
@@ -336,6 +336,8 @@ class GibbsEstimator(Estimator):
         tensor, held_out = training_data(Y)
         size, seed = RunSize.of(self, start), seed_number(self.seed)
         spec = self._spec(tensor)
+        if self.likelihood == "auto" and start is not None and hasattr(start, "likelihood"):
+            spec = replace(spec, likelihood=start.likelihood)
         _check_likelihood_suits(spec.likelihood, tensor)
         thread_number(self.threads)
         executor = _as_executor(self.executor)

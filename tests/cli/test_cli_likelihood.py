@@ -50,6 +50,10 @@ def test_binary_data_are_made_and_fitted(run, data, tmp_path):
     assert_same_run(path, ac.AlloCore(3, likelihood="bernoulli", **SCHEDULE).fit(train).posterior_)
 
 
+def test_a_prior_of_the_dispersion_is_refused_if_the_data_turn_out_to_be_binary(run, data):
+    assert_refused(run("fit", data, "--budget", 3, "--binary", "--g0", 2, *QUICK), "--g0", "2.0")
+
+
 def test_tensor_writes_binary_data(run, data, tmp_path):
     code, _, err = run("tensor", data, "--binary", "--out", tmp_path / "binary.npz")
     assert (code, err) == (0, "")

@@ -148,6 +148,12 @@ def test_chains_that_start_from_another_run_do_not_grow(few):
     assert RunSize.of(ac.AlloCore(3, sweeps=10, chains=5), start).chains == 5
 
 
+def test_a_fit_that_starts_from_another_takes_its_likelihood(few):
+    start = ac.AlloCore(3, likelihood="poisson", sweeps=10, chains=2, seed=1, progress=False).fit(Y).posterior_
+    again = ac.AlloCore(3, sweeps=10, seed=2, progress=False).fit(Y, start=start).posterior_
+    assert (again.likelihood, len(again.core_values)) == ("poisson", 2)
+
+
 class Clock:
     """A clock that a test sets."""
 

@@ -35,7 +35,7 @@ from allocore.cli.options import (
     takes_model,
 )
 from allocore.errors import InputError, StoreError, whole_number
-from allocore.model.spec import check_likelihood
+from allocore.model.spec import check_likelihood, likelihood_for
 from allocore.storage.record import SWEEPS_OF_NEW_ROWS
 
 
@@ -101,6 +101,9 @@ def fit(
 
         check_free("out", out)  # before the data are read, not after
     Y, settings = settings_of(likelihood, read_data(data, events))
+    if chosen.has_chains:  # "auto" may turn out to be a likelihood without some of the priors
+        known = likelihood_for(likelihood["likelihood"], Y.max, likelihood["dispersion_by"])
+        chosen.check_likelihood({**likelihood, "likelihood": known})
     seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
     split = None
     if hold_out is not None:
