@@ -56,7 +56,7 @@ def test_chains_that_drift_make_predictions_poor_and_longer_chains_are_advised()
     trace = settled().stats["log_likelihood"].copy()
     trace[:, 125:] += 20.0
     answer = on_predictions(settled(stats={"log_likelihood": trace}).record)
-    assert (answer.level, kinds(answer)) == ("poor", ["drift", "more-draws"])
+    assert (answer.level, kinds(answer)) == ("poor", ["drift", "more-sweeps"])
     assert answer.findings[1].values["draws"] == 500
 
 

@@ -208,7 +208,8 @@ def predictions_answer(record: Record, error: PredictiveError | None, *, equal: 
         few = Finding("predictions-few-draws", "caution", {"draws": draws, "least": LEAST_DRAWS})
         return _answer_on_predictions(nats, few, _more(record, "draws", LEAST_DRAWS))
     if (drift := drift_of(record)) is not None:
-        return _answer_on_predictions(nats, drift, _more(record, "draws", 2 * draws))
+        longer = {"sweeps": 2 * record.schedule.sweeps, "folded": record.folded_mode is not None}
+        return _answer_on_predictions(nats, drift, Finding("more-sweeps", values=longer))
     if chains == 1:
         one = Finding("predictions-one-chain", "caution")
         return _answer_on_predictions(nats, one, _more(record, "chains", LEAST_CHAINS))

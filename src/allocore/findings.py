@@ -310,6 +310,15 @@ def _more_chains(chains: int, folded: bool) -> str:
     return f"More chains help: {_fit_or_resume('chains', chains, folded)}."
 
 
+@_writes("more-sweeps")
+def _more_sweeps(sweeps: int, folded: bool) -> str:
+    again = ", and fold in again" if folded else ""
+    return (
+        f"Fit again with sweeps={sweeps} (allocore fit --sweeps {sweeps}), of which the first half is discarded, or "
+        f"with sweeps='auto', which runs until the chains have settled{again}."
+    )
+
+
 @_writes("more-draws")
 def _more_draws(draws: int, folded: bool) -> str:
     return f"Run longer: {_fit_or_resume('draws', draws, folded)}."
