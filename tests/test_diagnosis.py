@@ -57,7 +57,7 @@ def test_chains_that_drift_make_predictions_poor_and_longer_chains_are_advised()
     trace[:, 125:] += 20.0
     answer = on_predictions(settled(stats={"log_likelihood": trace}).record)
     assert (answer.level, kinds(answer)) == ("poor", ["drift", "more-sweeps"])
-    assert answer.findings[1].values["draws"] == 500
+    assert answer.findings[1].values["sweeps"] == 2 * settled().record.schedule.sweeps
 
 
 def test_equal_draws_make_predictions_poor():
