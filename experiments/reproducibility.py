@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import typer
-from setting import Cluster, Data, Out, Seed, cluster_of, folder_of, tensor_of
+from setting import Cluster, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
 from allocore.classes.matching import directions, match
@@ -35,17 +35,18 @@ def main(
     budget: Annotated[int, typer.Option(help="Classes of the model.")] = 50,
     sweeps: Annotated[int, typer.Option(help="Sweeps of each chain.")] = 250,
     chains: Annotated[int, typer.Option(help="Chains; runs of up to half of them are compared.")] = 32,
+    full: Full = False,
     out: Out = None,
     seed: Seed = 0,
     cluster: Cluster = None,
 ) -> None:
     """Fit many chains, and compare the predicted agreement of runs with the actual one."""
-    folder = folder_of(out, "reproducibility", full=False)
+    folder = folder_of(out, "reproducibility", full)
     with cluster_of(cluster) as executor:
         concentration = "infer" if e0 == "infer" else float(e0)
         settings = {"likelihood": likelihood, "e0": concentration, "sweeps": sweeps, "chains": chains, "seed": seed}
         model = ac.AlloCore(budget, **settings, executor=executor)  # type: ignore[arg-type]
-        post = model.fit(tensor_of(data, False, seed)).posterior_
+        post = model.fit(tensor_of(data, full, seed)).posterior_
     rng = np.random.default_rng(seed)
     points, classes = [], []
     for size in (2**n for n in range(3, 16) if 2 * 2**n <= chains and 2**n >= LEAST):

@@ -204,9 +204,10 @@ def test_the_examples_and_the_commands_of_the_documentation_run(tmp_path):
         (tmp_path / f"example{number}.py").write_text(example)
         calls.append([f"example{number}.py"])
     TENSOR.save(tmp_path / "DATA.npz")
-    quick = ["--chains", "4", "--burn-in", "3", "--draws", "2", "--thin", "1", "--seed", "1"]
+    schedule = ["--burn-in", "3", "--draws", "2", "--thin", "1", "--seed", "1"]
     for line in "".join(commands).splitlines():
         words = ["DATA.npz" if word == "DATA" else word for word in line.split()[1:]]
+        quick = schedule if "--chains" in words else ["--chains", "4", *schedule]
         more = {"fit": quick, "resume": ["--draws", "4"], "tensor": []}
         calls.append(["-m", "allocore.cli", *words, *more.get(words[0], [*quick, "--hold-out", "0.15"])])
     printed = []
