@@ -228,7 +228,7 @@ def _answer_on_predictions(nats: float, answer: Finding, *others: Finding) -> An
 
 
 def _more(record: Record, what: Literal["chains", "draws"], wanted: int) -> Finding:
-    """Advice to have so many chains or draws in all, and no fewer than are planned."""
+    """Advise this number of chains or draws in total, or the planned number if that is larger."""
     planned = record.schedule.draws if what == "draws" else record.planned_chains or 0
     folded = record.folded_mode is not None
     kind = "more-chains" if what == "chains" else "more-draws"

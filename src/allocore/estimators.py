@@ -250,7 +250,7 @@ class RunSize(NamedTuple):
             schedule = Schedule.of_sweeps(_number("sweeps", settings.sweeps))
         chains = min(_FIRST_CHAINS, most["chains"]) if more else _number("chains", settings.chains)
         if more and start is not None:
-            chains, more = len(getattr(start, "core_values", range(chains))), False
+            chains, more = len(start.core_values), False
         growth = Growth(longer, more, most["sweeps"], most["chains"]) if longer or more else None
         return cls(schedule, chains, growth)
 
@@ -333,10 +333,12 @@ class GibbsEstimator(Estimator):
         Posterior: 1 chain of 2 draws, 3 classes, core 3 x 3 x 3 x 3 x 3, negative binomial
         """
         self._forget_fit()
+        if start is not None:
+            _check_start(start)
         tensor, held_out = training_data(Y)
         size, seed = RunSize.of(self, start), seed_number(self.seed)
         spec = self._spec(tensor)
-        if self.likelihood == "auto" and start is not None and hasattr(start, "likelihood"):
+        if self.likelihood == "auto" and start is not None:
             spec = replace(spec, likelihood=start.likelihood)
         _check_likelihood_suits(spec.likelihood, tensor)
         thread_number(self.threads)
@@ -521,14 +523,18 @@ def _check_memory_of_extension(
     check_memory(plan, stored=True, threads=threads, cells_here=not isinstance(plan.tensor, ShardedTensor))
 
 
-def _states(start: object, tensor: CountTensor, spec: Spec, chains: int) -> "tuple[list[State], int]":
-    from allocore.posterior.predict import drawn
+def _check_start(start: object) -> None:
     from allocore.results import Posterior
-    from allocore.run.chains import number_of_states, start_states
 
     if not isinstance(start, Posterior):
         kind = Described(f"an object of type {type(start).__name__}")
         raise InputError("start", kind, "must be a posterior: model.posterior_, or ac.open_run(path)")
+
+
+def _states(start: "Posterior", tensor: CountTensor, spec: Spec, chains: int) -> "tuple[list[State], int]":
+    from allocore.posterior.predict import drawn
+    from allocore.run.chains import number_of_states, start_states
+
     states = start_states(drawn(start.record), tensor, spec, chains)
     return states, number_of_states(states)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from allocore.classes.reproducibility import _sizes, agreement
+from allocore.classes.reproducibility import _sizes, agreement, expected_agreement
 from allocore.classes.tracks import SharedClasses
 from support.errors import refused
 from support.planted import A, B, C, D, run
@@ -44,10 +44,20 @@ def test_a_match_needs_a_cosine_of_nine_tenths_in_every_mode():
     assert agreement(SharedClasses(same, share), SharedClasses(far, share)) == 0.0
 
 
-def test_sets_grow_by_doubling_up_to_half_of_the_chains():
+def test_sets_are_halves_quarters_and_so_on_of_the_chains():
     assert [_sizes(chains) for chains in (4, 5, 8, 12, 16, 40)] == [
-        [2], [2], [2, 4], [2, 4, 6], [2, 4, 8], [2, 4, 8, 16, 20],
+        [2], [2], [2, 4], [3, 6], [2, 4, 8], [2, 5, 10, 20],
     ]  # fmt: skip
+
+
+def test_the_agreement_of_whole_runs_follows_the_trend():
+    """What sets of n chains do not agree on is n^-0.7 here, whatever the sizes of the sets."""
+    for sizes in ([2, 4, 8], [3, 6], [2, 5]):
+        agreed = [1.0 - n**-0.7 for n in sizes]
+        assert expected_agreement(sizes, agreed) == pytest.approx(1.0 - (2 * sizes[-1]) ** -0.7)
+    assert expected_agreement([2, 4], [0.9, 0.8]) == 0.8, "a trend downwards is not followed"
+    assert expected_agreement([2], [0.7]) == 0.7
+    assert expected_agreement([2, 4], [0.9, 1.0]) == 1.0
 
 
 def test_it_takes_four_chains():

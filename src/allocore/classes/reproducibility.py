@@ -2,17 +2,18 @@
 
 Two sets of chains agree on a class if both have it, matched one to one, with a cosine of at least 0.9 in every mode.
 Their agreement is the share of the counts in their classes that they agree on, averaged over the two. It is measured
-for random disjoint sets of 2, 4, 8, .. chains, up to half of the chains.
+for random disjoint sets of half of the chains, a quarter, an eighth and so on, down to two chains.
 
-Larger sets agree more. What two sets of n chains do not agree on shrinks by about the same factor each time n doubles,
-so two runs with all chains are expected to agree on 1 - h^2 / q, if halves disagree on h and quarters on q. On four
-data sets this was within 0.05 of independent runs (docs/explanation/experiments.md).
+Larger sets agree more. What two sets do not agree on shrinks by about the same factor each time their size doubles, so
+two runs with all chains are expected to agree on 1 - h^2 / q, if halves disagree on h and quarters on q. On five data
+sets this was within 0.05 of independent runs, on average (docs/explanation/experiments.md).
 
 The classes of a set are found from the tracks of its chains (tracks.py), which are followed once. On ICEWS data they
 agree with the classes of the consensus, for which every draw is matched, within a few hundredths.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,15 +97,15 @@ def judge_reproducibility(
             tick(chains + turn * _REPEATS + repeat, whole)
         rows.append((size, np.mean(agreed), np.std(agreed), np.mean(covered)))
     numbers = pd.DataFrame(rows, columns=["chains", "agreement", "sd", "covered"])
-    return Reproducibility(expected_agreement(numbers["agreement"].to_numpy()), numbers, found_C)
+    return Reproducibility(expected_agreement(sizes, numbers["agreement"].tolist()), numbers, found_C)
 
 
-def expected_agreement(by_size: Floats) -> float:
-    """Return how well two runs with all chains would agree, given the agreement of smaller sets, halves last."""
-    halves = float(by_size[-1])
-    if len(by_size) < 2 or by_size[-2] >= halves:
-        return halves
-    return 1.0 - (1.0 - halves) ** 2 / (1.0 - float(by_size[-2]))
+def expected_agreement(sizes: Sequence[int], agreed: Sequence[float]) -> float:
+    """Return how well sets of twice the last size would agree, given the agreement of smaller ones."""
+    if len(sizes) < 2 or agreed[-2] >= agreed[-1]:
+        return agreed[-1]
+    factor = (1.0 - agreed[-1]) / (1.0 - agreed[-2])
+    return 1.0 - (1.0 - agreed[-1]) * math.pow(factor, math.log(2) / math.log(sizes[-1] / sizes[-2]))
 
 
 def check_chains(chains: int) -> None:
@@ -115,9 +116,11 @@ def check_chains(chains: int) -> None:
 
 
 def _sizes(chains: int) -> list[int]:
-    """2, 4, 8, .. and, last, half of the chains."""
-    half = chains // 2
-    return [*(2**n for n in range(1, half.bit_length()) if 2**n < half), half]
+    """Half of the chains, a quarter, an eighth, .. down to two; the largest last."""
+    sizes = [chains // 2]
+    while sizes[0] >= 4:
+        sizes.insert(0, sizes[0] // 2)
+    return sizes
 
 
 def _pairs(chains: int, size: int, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:

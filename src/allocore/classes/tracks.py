@@ -58,8 +58,8 @@ def follow(draws: Iterable[DrawClasses]) -> Tracks:
 def enough_chains(chains: int) -> int:
     """How many chains must hold a class: a quarter of them, and at least two if there are two.
 
-    Of a fifth, a quarter, three eighths and half, a quarter gave the largest product of agreement between sets of 8 and
-    16 chains and the share of the counts that is covered (docs/explanation/experiments.md).
+    Half, three eighths and a third give a smaller product of the agreement between sets of chains and the share of the
+    counts that they cover; a fifth gives about the same (docs/explanation/experiments.md).
     """
     return max(min(2, chains), -(-chains // 4))
 
@@ -92,14 +92,14 @@ class TrackTable:
         """The mean profiles of the clusters of the tracks of all or some chains: per mode (D, G)."""
         chosen = np.arange(len(self._mass_T)) if chains is None else np.flatnonzero(np.isin(self._chain_T, chains))
         cluster_T, mass_T = average_linkage(self._distance_TT[np.ix_(chosen, chosen)], _CUT), self._mass_T[chosen]
+        if not len(chosen):
+            return tuple(profile_DT[:, :0] for profile_DT in self._profiles)
         order = np.argsort(cluster_T, kind="stable")
-        first_G = np.searchsorted(cluster_T[order], np.arange(cluster_T.max(initial=-1) + 1))
-        mass_G = np.add.reduceat(mass_T[order], first_G) if len(order) else mass_T
+        first_G = np.searchsorted(cluster_T[order], np.arange(cluster_T.max() + 1))
+        mass_T, chosen = mass_T[order], chosen[order]
+        mass_G = np.add.reduceat(mass_T, first_G)
         return tuple(
-            np.add.reduceat(profile_DT[:, chosen[order]] * mass_T[order], first_G, axis=1) / mass_G
-            if len(order)
-            else profile_DT[:, :0]
-            for profile_DT in self._profiles
+            np.add.reduceat(profile_DT[:, chosen] * mass_T, first_G, axis=1) / mass_G for profile_DT in self._profiles
         )
 
     def shared_classes(self, chains: Ints) -> SharedClasses:
