@@ -24,7 +24,7 @@ from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
 from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
 from allocore.progress import progress_bar
-from allocore.storage.record import Growth, MemoryStore, Plan, Schedule
+from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import training_data
 from allocore.tensor.sharded import ShardedTensor
@@ -43,6 +43,7 @@ _MOST_LOCATIONS = 1_000_000
 _DRAWN_MODELS = ("AlloCore", "CP", "Tucker")
 _FIRST_SWEEPS, _FIRST_CHAINS = 250, 8  # of a run that grows, and in a comparison
 _MAX_SWEEPS, _MAX_CHAINS = 4000, 32
+_QUICK_SWEEPS, _QUICK_CHAINS = 50, 4  # of a quick look
 # The settings of the paper.
 PUBLISHED = {"likelihood": "poisson", "e0": 1.0, "burn_in": 1000, "draws": 200, "thin": 20, "chains": 1}
 _PRIORS = ("a0", "b0", "e0", "f0", "s0", "t0", "g0", "h0")
@@ -81,6 +82,9 @@ max_sweeps, max_chains : int, default=None
 max_time : float, default=None
     Seconds after which the run stops, with the draws made so far. No round is begun that would end later. With `store`,
     `resume` continues it. This is the only limit that makes the result depend on the speed of the machine.
+quick : bool, default=False
+    Whether to take a quick look: the first 50 sweeps of the first 4 chains, in a fraction of the time. The result is
+    preliminary, and says so. With `store`, `resume` continues it to the same draws as a whole fit.
 seed : int, default=None
     Makes the result reproducible, to the byte and on any number of threads; None takes a new one each time.
 threads : int, default=None
@@ -297,6 +301,7 @@ class GibbsEstimator(Estimator):
     max_sweeps: int | None = None
     max_chains: int | None = None
     max_time: float | None = None
+    quick: bool = False
     seed: int | None = None
     threads: int | None = None
     store: str | os.PathLike[str] | None = None
@@ -345,6 +350,7 @@ class GibbsEstimator(Estimator):
         executor = _as_executor(self.executor)
         states, started = (None, None) if start is None else _states(start, tensor, spec, size.chains)
         plan = Plan(tensor, spec, size.schedule, size.chains, seed, held_out, started, growth=size.growth)
+        plan = _quick_look(plan) if self.quick else plan
         needs = self._needs(plan)
         if needs and self.progress and sys.stderr is not None:
             print(needs, file=sys.stderr)
@@ -360,6 +366,7 @@ class GibbsEstimator(Estimator):
         path: str | os.PathLike[str],
         *,
         draws: int | None = None,
+        sweeps: int | None = None,
         chains: int | Literal["auto"] | None = None,
         max_time: float | None = None,
         threads: int | None = None,
@@ -376,6 +383,9 @@ class GibbsEstimator(Estimator):
         draws : int, default=None
             Draws of each chain at the end; None keeps the planned number. A larger number extends the run, whose sweeps
             no longer grow by themselves.
+        sweeps : int, default=None
+            Sweeps of each chain at the end, if its chains have not settled: the planned ones become burn-in, and draws
+            of the later ones replace theirs. None keeps the planned number.
         chains : int or "auto", default=None
             Chains at the end; None keeps the planned number, or lets it grow if the run began with "auto". Those that
             are added are shown when they have caught up.
@@ -400,22 +410,30 @@ class GibbsEstimator(Estimator):
         >>> ac.CP.resume(path, draws=4).posterior_
         Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3, negative binomial
         """
+        from allocore.run.memory import check_memory
         from allocore.storage.run_writer import ZarrStore
 
         name = model_name(path)
         if name != cls._model:
             raise InputError("path", str(path), f"must be a run of {cls._model}; {name}.resume continues this one")
-        for argument, value in (("draws", draws), ("chains", chains), ("threads", threads)):
+        if sweeps is not None and draws is not None:
+            raise InputError("sweeps", sweeps, "must be left out if draws is given")
+        for argument, value in (("draws", draws), ("sweeps", sweeps), ("chains", chains), ("threads", threads)):
             if value is not None and (argument, value) != ("chains", "auto"):
                 whole_number(argument, value)
         seconds_limit(max_time)
         ready = _as_executor(executor)
-        if chains == "auto":
-            _check_growing(_path("path", path), on_error)
-            chains = None
-        if draws is not None or chains is not None:
-            _check_memory_of_extension(_path("path", path), draws, chains, on_error, thread_number(threads))
-        store = ZarrStore.reopen(_path("path", path), draws, on_error, chains)
+        number = thread_number(threads)
+
+        def resumed(plan: Plan) -> Plan:
+            if chains == "auto":
+                _check_growing(plan)
+            larger = plan.resumed(draws, None if chains == "auto" else chains, sweeps)
+            if (larger.schedule, larger.chains) != (plan.schedule, plan.chains):
+                check_memory(larger, stored=True, threads=number, cells_here=not isinstance(plan.tensor, ShardedTensor))
+            return larger
+
+        store = ZarrStore.reopen(_path("path", path), on_error, resumed)
         plan, spec = store.plan, store.plan.spec
         settings = {**vars(spec), **RunSize.settings_of(plan), "seed": plan.seed, "rank": spec.budget}
         if spec.infer_budget:
@@ -442,7 +460,7 @@ class GibbsEstimator(Estimator):
         done = [0 if point is None else point[0] for point in points]
         seconds, threads = seconds_limit(self.max_time), self.threads
         growing = None
-        if store.plan.growth is not None:
+        if store.plan.growth is not None and store.plan.full is None:
             growing = Growing(sum(done), self._needs, progress=self.progress, seconds=seconds)
         how: dict[str, Any] = {
             "observer": progress_bar(self.progress, store.plan.schedule, done),
@@ -502,25 +520,22 @@ def model_name(path: str | os.PathLike[str]) -> str:
     return name
 
 
-def _check_growing(path: Path, on_error: "OnError") -> None:
-    """Refuse to let the chains of a run grow if it was started with a fixed number."""
-    from allocore.storage.run_reader import read_plan
+def _quick_look(plan: Plan) -> Plan:
+    """The plan of the first sweeps of a run, which `resume` continues. They must be part of its burn-in."""
+    full = Size(plan.schedule, plan.chains)
+    sweeps = min(_QUICK_SWEEPS, full.schedule.burn_in)
+    if sweeps < 2:
+        raise InputError("quick", True, f"needs a burn-in of at least 2 sweeps, and it is {full.schedule.burn_in} here")
+    # The chains of a refit begin together: none can be added later.
+    chains = full.chains if plan.started is not None else min(_QUICK_CHAINS, full.chains)
+    return replace(plan, schedule=Schedule.of_sweeps(sweeps), chains=chains, full=full)
 
-    plan = read_plan(path, on_error)
+
+def _check_growing(plan: Plan) -> None:
+    """Refuse to let the chains of a run grow if it was started with a fixed number."""
     if plan.growth is None or not plan.growth.chains:
         rule = f"must be a whole number: this run was started with a fixed number of chains, {plan.chains}"
         raise InputError("chains", "auto", rule)
-
-
-def _check_memory_of_extension(
-    path: Path, draws: int | None, chains: int | None, on_error: "OnError", threads: int
-) -> None:
-    """Refuse more draws or chains than fit into memory, before the run on disk changes."""
-    from allocore.run.memory import check_memory
-    from allocore.storage.run_reader import read_plan
-
-    plan = read_plan(path, on_error).with_size(draws, chains)
-    check_memory(plan, stored=True, threads=threads, cells_here=not isinstance(plan.tensor, ShardedTensor))
 
 
 def _check_start(start: object) -> None:

@@ -172,6 +172,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "predictions-no-draws": "Maximum likelihood gives one estimate and no draws, so the error of predictions is not "
     "known, and intervals leave it out. Tucker, CP and AlloCore have draws.",
     "equal-draws": "No. All draws are equal, so these are not draws of a posterior: fit again with another seed.",
+    "quick-look": "Preliminary: this is a quick look, {chains:count chain} of {sweeps} sweeps. Resume it for the whole "
+    "fit (allocore resume RUN), or fit without quick.",
     "predictions-few-draws": "Not known: {draws:count draw} per chain {draws:is|are} too few; it takes {least}.",
     "predictions-one-chain": "Not known: it takes several chains to see how much predictions depend on the chain.",
     "predictions-not-judged": "Not known: {why:unscored}.",
@@ -312,11 +314,7 @@ def _more_chains(chains: int, folded: bool) -> str:
 
 @_writes("more-sweeps")
 def _more_sweeps(sweeps: int, folded: bool) -> str:
-    again = ", and fold in again" if folded else ""
-    return (
-        f"Fit again with sweeps={sweeps} (allocore fit --sweeps {sweeps}), of which the first half is discarded, or "
-        f"with sweeps='auto', which runs until the chains have settled{again}."
-    )
+    return f"Run longer: {_fit_or_resume('sweeps', sweeps, folded)}."
 
 
 @_writes("more-draws")

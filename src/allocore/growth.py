@@ -21,7 +21,7 @@ from allocore.errors import InputError
 from allocore.findings import Finding
 from allocore.posterior.convergence import drift_of
 from allocore.progress import Observer, draw_bar, progress_bar
-from allocore.storage.record import Plan, Record, Schedule
+from allocore.storage.record import Plan, Record
 
 REPRODUCIBLE = 0.9  # the agreement with another run at which chains are enough
 
@@ -53,17 +53,10 @@ def grown(plan: Plan, judged: Judgement) -> Plan | None:
     if growth is None:
         return None
     if judged.drifts and growth.sweeps and sweeps < growth.max_sweeps:
-        return replace(plan, schedule=_later(plan.schedule, growth.max_sweeps))
+        return replace(plan, schedule=plan.schedule.later(min(2 * sweeps, growth.max_sweeps)))
     if judged.agreement is not None and judged.agreement < REPRODUCIBLE and judged.rises:
         return replace(plan, chains=min(2 * plan.chains, growth.max_chains))
     return None
-
-
-def _later(schedule: Schedule, max_sweeps: int) -> Schedule:
-    """All sweeps so far become burn-in, and as many follow, or as many as the limit allows."""
-    thin = min(schedule.sweeps, max_sweeps - schedule.sweeps) // schedule.draws
-    draws = schedule.draws if thin else max_sweeps - schedule.sweeps
-    return Schedule(schedule.sweeps, draws, max(1, thin))
 
 
 class Growing:

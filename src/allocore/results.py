@@ -186,6 +186,11 @@ class Posterior:
         return self._record.complete
 
     @property
+    def preliminary(self) -> bool:
+        """Whether this is a quick look (`quick=True`), which `resume` continues to the whole fit."""
+        return self._record.full is not None
+
+    @property
     def record(self) -> Record:
         """The record of the run, for the packages below.
 
@@ -991,7 +996,8 @@ class Posterior:
         core = " x ".join(str(size) for size in spec.core_shape)
         likelihood = "" if spec.likelihood == "poisson" else f", {spec.observation.title}"
         return (
-            f"{type(self).__name__}: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
+            f"{type(self).__name__}{', preliminary' * self.preliminary}: "
+            f"{chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
             f"{'at most ' * spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}{likelihood}"
         )
 

@@ -48,8 +48,8 @@ _COMMANDS = {
 _OPTIONS = {
     "Model": ("model", "models", "budget", "budgets", "max_budget", "core_shape"),
     "Chains": (
-        "chains", "sweeps", "max_chains", "max_sweeps", "max_time", "burn_in", "draws", "thin", "published", "seed",
-        "start",
+        "chains", "sweeps", "max_chains", "max_sweeps", "max_time", "quick", "burn_in", "draws", "thin", "published",
+        "seed", "start",
     ),
     "NNTuck": ("restarts", "max_iter"),
     "Held-out cells": ("hold_out", "along", "splits", "criterion"),

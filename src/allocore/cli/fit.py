@@ -80,7 +80,7 @@ def fit(
 
     allocore fit sales.csv --modes store,product,week --budget 20 --hold-out 0.01
 
-    allocore fit icews/*.tab --budget 50 --e0 infer --max-time 600
+    allocore fit icews/*.tab --budget 50 --quick --out run.zarr
 
     allocore fit icews/*.tab --model tucker --core-shape 20x20x6x3 --f0 1
 
@@ -152,6 +152,13 @@ def resume(
     draws: Annotated[
         int | None, typer.Option(help="Total number of draws. A larger number than planned extends the run.")
     ] = None,
+    sweeps: Annotated[
+        int | None,
+        typer.Option(
+            help="Total number of sweeps, if the chains have not settled. Those planned so far become burn-in, and "
+            "later draws replace theirs."
+        ),
+    ] = None,
     chains: Annotated[
         str | None,
         typer.Option(help="Total number of chains. A larger number than planned adds chains. Or auto, as in fit."),
@@ -178,25 +185,25 @@ def resume(
     with explaining_stops(run), cluster_of(cluster) as executor:
         options: dict[str, Any] = {"threads": threads, "executor": executor, "on_error": on_error}
         more: Any = None if chains is None else number_or_auto("chains", chains)
-        model = model_of(run).resume(run, draws=draws, chains=more, max_time=max_time, **options)
+        model = model_of(run).resume(run, draws=draws, sweeps=sweeps, chains=more, max_time=max_time, **options)
     posterior = model.posterior_
     print_classes(console, posterior, rows, top)
     print_held_out(console, posterior)
-    if posterior.finished and posterior.core_values.shape[:2] == before:
-        size = f"{plural(before[0], 'chain')}, {plural(before[1], 'draw')} each"
-        console.print(Text(f"\nThis run is already complete ({size}). A larger --draws or --chains extends it."))
+    if before is not None and posterior.finished and _size_of(run) == before:
+        size = f"{plural(before['chain'], 'chain')}, {plural(before['draw'], 'draw')} each"
+        more_of = "A larger --draws, --sweeps or --chains extends it."
+        console.print(Text(f"\nThis run is already complete ({size}). {more_of}"))
     else:
         console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
     exit_if_stopped(posterior.finished)
 
 
-def _size_of(run: Path) -> tuple[int, int] | None:
-    """Return how many chains and draws a run has; None if it has to be repaired first."""
+def _size_of(run: Path) -> dict[str, int] | None:
+    """Return how many chains, draws and sweeps a run has; None if it has to be repaired first."""
     from allocore.storage.run_reader import stored_sizes
 
     try:
-        sizes = stored_sizes(run)
-        return sizes["chain"], sizes["draw"]
+        return stored_sizes(run)
     except StoreError:
         return None
 

@@ -343,6 +343,17 @@ _MODEL_OPTIONS: _Group = {
     "max_sweeps": _setting(int, "Maximum number of sweeps with --sweeps auto.", 4000),
     "max_chains": _setting(int, "Maximum number of chains with --chains auto.", 32),
     "max_time": _setting(float, "Seconds after which the run stops. It keeps its draws and can be resumed."),
+    "quick": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--quick",
+                help="Take a quick look: the first 50 sweeps of the first 4 chains. allocore resume continues them to "
+                "the whole fit.",
+            ),
+        ],
+        False,
+    ),
     "a0": _prior("a0", "Shape of the gamma prior of the core values. Below 1, it favours values near zero."),
     "b0": _prior("b0", "Rate of that prior, whose mean is a0 / b0."),
     "f0": _prior("f0", "Rate of the gamma prior of the factors. Its shape is --e0, and its mean e0 / f0."),
@@ -419,7 +430,8 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
     model = given["model"]
     if model not in MODELS:
         raise InputError("model", model, f"must be one of {', '.join(MODELS)}")
-    own = {name: value for name, value in given.items() if name not in ("model", "published") and value is not None}
+    left_out = ("model", "published", *([] if given["quick"] else ["quick"]))
+    own = {name: value for name, value in given.items() if name not in left_out and value is not None}
     if given["published"] and model != "allocore":
         raise _not_in_model("published", True, model)
     asked = {**(_published(own) if given["published"] else {}), **own}

@@ -225,7 +225,7 @@ def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[
     given = estimator.get_params()
     if isinstance(estimator, GibbsEstimator):
         # All models get the same effort, so what grows in a fit keeps its first size here.
-        size, fixed = RunSize.of(estimator), {"sweeps": "auto", "max_sweeps": None, "max_chains": None}
+        size, fixed = RunSize.of(estimator), {"sweeps": "auto", "max_sweeps": None, "max_chains": None, "quick": False}
         given |= {**fixed, **vars(size.schedule), "chains": size.chains}
         given["likelihood"] = likelihood_for(given["likelihood"], tensor.max, given["dispersion_by"])
         check_counts(given["likelihood"], tensor.max)

@@ -1,6 +1,7 @@
 """A run in memory: its plan, the record of its draws, the protocol of a store, and the store in memory.
 
 Schedule       how many sweeps a chain makes, and which of them are kept as draws
+Size           the schedule and the number of chains of a run
 Growth         whether a run grows until its draws have settled, and how far
 Plan           everything that determines the draws: data, model, schedule, chains, seed
 Record         the result: data, settings, draws and the statistics of all sweeps
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, Self, get_args
+from typing import Any, NamedTuple, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,20 @@ class Schedule:
         """The sweep that gives a draw."""
         return self.burn_in + (draw + 1) * self.thin
 
+    def later(self, sweeps: int) -> "Schedule":
+        """The schedule that ends at a later sweep: all sweeps of this one become burn-in."""
+        if sweeps <= self.sweeps:
+            raise InputError("sweeps", sweeps, f"must be more than the {self.sweeps:,} that are already planned")
+        draws = min(self.draws, sweeps - self.sweeps)
+        return Schedule(self.sweeps, draws, (sweeps - self.sweeps) // draws)
+
+
+class Size(NamedTuple):
+    """The schedule and the number of chains of a run."""
+
+    schedule: Schedule
+    chains: int
+
 
 @dataclass(frozen=True)
 class Growth:
@@ -95,7 +110,7 @@ class Plan:
 
     `started` is a hash of the states of another run where chains begin. It changes the random numbers, because that run
     may have the same seed. `folded_mode` is that of a record with new rows. With `growth`, schedule and chains are
-    those of the present round.
+    those of the present round. With `full`, they are those of a quick look at a run of that size.
     """
 
     tensor: CountTensor
@@ -107,21 +122,28 @@ class Plan:
     started: int | None = None
     folded_mode: int | None = None
     growth: Growth | None = None
+    full: Size | None = None
 
-    def with_size(self, draws: int | None, chains: int | None) -> "Plan":
-        """The same plan with other numbers of draws and chains; a number that is given no longer grows."""
-        schedule = replace(self.schedule, draws=self.schedule.draws if draws is None else draws)
+    def resumed(self, draws: int | None = None, chains: int | None = None, sweeps: int | None = None) -> "Plan":
+        """The plan with which the run goes on: its full size, or other numbers. One that is given no longer grows."""
+        schedule, planned_chains = self.full or Size(self.schedule, self.chains)
+        if sweeps is not None:
+            schedule = schedule.later(sweeps)
+        elif draws is not None:
+            schedule = replace(schedule, draws=draws)
         growth = self.growth
         if growth is not None:
-            growth = replace(growth, sweeps=growth.sweeps and draws is None, chains=growth.chains and chains is None)
-            growth = growth if growth.sweeps or growth.chains else None
-        return replace(self, schedule=schedule, chains=self.chains if chains is None else chains, growth=growth)
+            longer, more = growth.sweeps and draws is None and sweeps is None, growth.chains and chains is None
+            growth = replace(growth, sweeps=longer, chains=more) if longer or more else None
+        chains = planned_chains if chains is None else chains
+        return replace(self, schedule=schedule, chains=chains, growth=growth, full=None)
 
     def settings(self) -> str:
         """The settings of the run as JSON."""
         settings = {"model": self.spec.model, "spec": asdict(self.spec), "schedule": asdict(self.schedule)}
         growth = None if self.growth is None else asdict(self.growth)
-        special = {"started": self.started, "folded_mode": self.folded_mode, "growth": growth}
+        full = None if self.full is None else {"schedule": asdict(self.full.schedule), "chains": self.full.chains}
+        special = {"started": self.started, "folded_mode": self.folded_mode, "growth": growth, "full": full}
         given = {name: value for name, value in special.items() if value is not None}
         return json.dumps({**settings, "chains": self.chains, **given})
 
@@ -188,7 +210,9 @@ def planned(tensor: CountTensor, attributes: dict[str, Any], held_out: HeldOut |
     if not (started is None or (type(started) is int and 0 < started < 2**32)):
         raise ValueError(f"started is {started!r}, but it must be a number of 32 bits")
     growth = None if settings.get("growth") is None else _growth_of(settings["growth"])
-    return Plan(tensor, spec, schedule, chains, seed, held_out, started, folded_mode, growth)
+    full = settings.get("full")
+    full = None if full is None else Size(Schedule(**full["schedule"]), whole_number("chains", full["chains"]))
+    return Plan(tensor, spec, schedule, chains, seed, held_out, started, folded_mode, growth, full)
 
 
 def _growth_of(settings: Any) -> Growth:
@@ -243,7 +267,8 @@ class Record:
     damaged draws were left out, `chosen` has the numbers of the others. `held_out` has the cells that were held out of
     the tensor, if known. `folded_mode` is the mode whose rows were folded into an earlier fit (fold_in.py): the tensor
     is that of the new rows, each draw counts as one sweep, and everything else is as in that fit. `planned_chains` is
-    the number of chains in the plan, if some of them are still behind and not in the record.
+    the number of chains in the plan, if some of them are still behind and not in the record. `full` is the size of the
+    run of which this is a quick look.
     """
 
     tensor: CountTensor
@@ -261,6 +286,7 @@ class Record:
     held_out: HeldOut | None = None
     folded_mode: int | None = None
     planned_chains: int | None = None
+    full: Size | None = None
 
     def __post_init__(self) -> None:
         sweeps = next(iter(self.stats.values())).shape[:2]  # (chain, sweep)
@@ -274,8 +300,9 @@ class Record:
     def of(cls, plan: Plan, draws: Sequence[DrawArray], **rest: Any) -> "Record":
         """The record of a plan, with the draws of all variables in the order of the schema."""
         planned = plan.chains if len(draws[0]) < plan.chains else None
-        given = {"held_out": plan.held_out, "folded_mode": plan.folded_mode, "planned_chains": planned, **rest}
-        return cls(plan.tensor, plan.spec, plan.schedule, plan.seed, **_draw_fields(plan.spec, draws), **given)
+        given = {"held_out": plan.held_out, "folded_mode": plan.folded_mode, "full": plan.full, **rest}
+        draw_fields = _draw_fields(plan.spec, draws)
+        return cls(plan.tensor, plan.spec, plan.schedule, plan.seed, planned_chains=planned, **draw_fields, **given)
 
     @property
     def draw_arrays(self) -> list[DrawArray]:

@@ -6,7 +6,7 @@ the metadata of the single arrays are updated when writing ends. The package's d
 
 import shlex
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -199,10 +199,8 @@ class ZarrStore:
         return store
 
     @classmethod
-    def reopen(
-        cls, path: Path, draws: int | None = None, on_error: OnError = "raise", chains: int | None = None
-    ) -> Self:
-        """Continue a run, to `draws` draws and `chains` chains if given."""
+    def reopen(cls, path: Path, on_error: OnError = "raise", resumed: Callable[[Plan], Plan] = Plan.resumed) -> Self:
+        """Continue a run; `resumed` returns the plan with which it goes on, or raises an error."""
         attributes = read_attributes(path)
         lock = _locked(path)
         try:
@@ -211,7 +209,7 @@ class ZarrStore:
             remove_unfinished(path)
             remove_slices(path)
             store = cls(path, plan, lock, on_error)
-            store.extend(plan.with_size(draws, chains))
+            store.extend(resumed(plan))
             return store
         except BaseException:
             lock.release()
