@@ -27,11 +27,13 @@ from allocore.progress import progress_bar
 from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import training_data
+from allocore.tensor.labels import matching_rows
 from allocore.tensor.sharded import ShardedTensor
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from allocore.classes.numbering import Numbers
     from allocore.model.state import State
     from allocore.results import Posterior
     from allocore.storage.record import Record, Store
@@ -326,6 +328,7 @@ class GibbsEstimator(Estimator):
             A fit of the same model to similar data: the chains start at its last draws, not at draws from the prior,
             and need less burn-in. Rows are matched by label; new ones start at the mean of the others. With
             `chains="auto"` there are as many chains as in that fit, and with `likelihood="auto"` the same likelihood.
+            Classes of the consensus keep the numbers and names that they have there.
 
         Returns
         -------
@@ -354,11 +357,17 @@ class GibbsEstimator(Estimator):
         needs = self._needs(plan)
         if needs and self.progress and sys.stderr is not None:
             print(needs, file=sys.stderr)
+        numbers = None if start is None else _numbers(start, tensor, self.progress)
         if self.store is None:
-            return self._run(MemoryStore(plan, states), executor)
+            return self._run(MemoryStore(plan, states), executor, numbers)
+        from allocore.classes.numbering import write_start
         from allocore.storage.run_writer import ZarrStore
 
-        return self._run(ZarrStore.create(_path("store", self.store), plan, states), executor)
+        def write_numbers(folder: Path) -> None:
+            if numbers is not None:
+                write_start(folder, numbers)
+
+        return self._run(ZarrStore.create(_path("store", self.store), plan, states, write_numbers), executor)
 
     @classmethod
     def resume(
@@ -450,7 +459,7 @@ class GibbsEstimator(Estimator):
         threads, stored = thread_number(self.threads), self.store is not None
         return check_memory(plan, stored=stored, threads=threads, cells_here=cells_here)
 
-    def _run(self, store: "Store", executor: Executor | None) -> Self:
+    def _run(self, store: "Store", executor: Executor | None, start: "Numbers | None" = None) -> Self:
         from allocore.growth import Growing
         from allocore.results import Posterior
         from allocore.run.chains import run_chains
@@ -476,7 +485,8 @@ class GibbsEstimator(Estimator):
             record = run_on_executor(store, executor, threads=threads_each, **how)
         if growing is not None and growing.ended is not None:
             warnings.warn(sentence(growing.ended), stacklevel=3)
-        self.posterior_ = Posterior(record, thread_number(threads if executor is None else None), folder=store.path)
+        threads = thread_number(threads if executor is None else None)
+        self.posterior_ = Posterior(record, threads, folder=store.path, start=start)
         return self
 
     def _run_sharded(
@@ -552,6 +562,14 @@ def _states(start: "Posterior", tensor: CountTensor, spec: Spec, chains: int) ->
 
     states = start_states(drawn(start.record), tensor, spec, chains)
     return states, number_of_states(states)
+
+
+def _numbers(start: "Posterior", tensor: CountTensor, progress: bool) -> "Numbers":
+    """The numbers and names with which the consensus of a refit begins: those of the run where it starts."""
+    from allocore.classes.numbering import carried_over
+
+    places = matching_rows(tensor.labels, start.tensor.labels)
+    return carried_over(start.consensus(progress=progress).numbering, places)
 
 
 def _check_likelihood_suits(likelihood: LikelihoodName, tensor: CountTensor) -> None:

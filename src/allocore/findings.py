@@ -63,6 +63,7 @@ def plus_minus(mean: float, error: float) -> str:
 
 
 _NAMED_STATISTICS = 3
+_NAMED_CLASSES = 5
 _NAMED_JOBS = 3  # of those that failed with one error
 _NEGATIVE_BINOMIAL = 'likelihood="negative-binomial" (allocore fit --likelihood negative-binomial)'
 _FOR_ONES = 'likelihood="bernoulli" is made for such data.'
@@ -469,6 +470,18 @@ def _common_classes(classes: int, chains: int, least: int, share: float, counted
         ("1 class occurs", "It holds") if classes == 1 else (f"{classes} classes occur", "Together they hold")
     )
     return f"{number} in {where}. {hold} {share:.0%} of the {counted}."
+
+
+@_writes("classes-since-start")
+def _classes_since_start(before: int, lost: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]]) -> str:
+    classes, here = "1 class" if before == 1 else f"{before} classes", before - len(lost)
+    found = f"Of the {classes} of the run where this one started, {here} {'is' if here == 1 else 'are'} here"
+    listed = [
+        f"; {what}: {first_few([f'{number} ({name})' for number, name in classes], _NAMED_CLASSES)}"
+        for what, classes in (("lost", lost), ("new", new))
+        if classes
+    ]
+    return f"{found}{''.join(listed)}."
 
 
 @_writes("classes-of-draw")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, overl
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.classes.numbering import write_consensus
+from allocore.classes.numbering import read_start, write_consensus, write_start
 from allocore.classes.summary import ShownDraw
 from allocore.errors import NO_VALUE, Described, InputError, NotInModelError, whole_number
 from allocore.findings import sentences
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from allocore.classes.consensus import Consensus
-    from allocore.classes.numbering import Known
+    from allocore.classes.numbering import Known, Numbers
     from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
     from allocore.diagnosis import Answer, Diagnosis
@@ -70,6 +70,8 @@ class Posterior:
         Threads for predictions; by default one for each available processor.
     folder : path, optional
         The folder of the run, where its consensus is saved.
+    start : Numbers, optional
+        The numbers and names of the classes of the run where this one started, if it is a refit without a folder.
 
     Examples
     --------
@@ -83,8 +85,16 @@ class Posterior:
     The examples of the methods use this `post` and this `Y`.
     """
 
-    def __init__(self, record: Record, threads: int | None = None, *, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        record: Record,
+        threads: int | None = None,
+        *,
+        folder: Path | None = None,
+        start: "Numbers | None" = None,
+    ) -> None:
         self._record, self._threads, self._folder = record, threads or available_threads(), folder
+        self._start = start if folder is None else read_start(folder, record)
         self._fitted: Posterior | None = None  # the posterior that new rows were folded into, if it is in memory
         self._numbering: Known | None = None
         # Slow results, computed once.
@@ -221,7 +231,7 @@ class Posterior:
         kept = (given % number).tolist()
         if len(set(kept)) < len(kept):
             raise InputError("chains", chains, "must not name a chain twice")
-        other = Posterior(self._record.with_chains(kept), self._threads)
+        other = Posterior(self._record.with_chains(kept), self._threads, start=self._start)
         # The chains have their own consensus, whose classes are numbered as those of the run.
         found = self._found_consensus()
         other._numbering = found.numbering.known if found else self._saved_numbering()
@@ -265,6 +275,8 @@ class Posterior:
         Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5, negative binomial
         """
         write_record(self._record, Path(path))
+        if self._start is not None:
+            write_start(Path(path), self._start)
         if (found := self._found_consensus()) is not None:
             write_consensus(Path(path), self._record, found.estimates, found.numbering)
 
@@ -682,7 +694,8 @@ class Posterior:
         """Return the classes that at least a quarter of the chains have.
 
         The classes of many draws of all chains are matched by their profiles. The result is computed once; a run on
-        disk stores it, and its classes keep their numbers and names when the run is resumed.
+        disk stores it, and its classes keep their numbers and names when the run is resumed. A refit (`start=`) keeps
+        those of the run where it started, and its findings list lost and new classes.
 
         Parameters
         ----------
@@ -704,7 +717,7 @@ class Posterior:
         if self._consensus is None:
             record, fit = drawn(self._record), self._fitted
             if fit is None:
-                self._consensus = find_consensus(record, self._folder, self._numbering, progress)
+                self._consensus = find_consensus(record, self._folder, self._numbering, self._start, progress)
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus

@@ -16,7 +16,7 @@ from allocore._text import plural
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
 from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
 from allocore.classes.names import classes_html, names_of
-from allocore.classes.numbering import Known, Numbers, number_and_save, number_classes, read_consensus
+from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
 from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
@@ -27,6 +27,7 @@ from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.progress import draw_bar
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys
+from allocore.tensor.labels import matching_rows
 
 _CLUSTER_DRAWS = 100  # of all chains, to find clusters; more do not change them
 _MOST_DRAWS = 1000  # for support, shares and sharing: the standard error of a share is then at most 1.6%
@@ -38,18 +39,24 @@ _MENTIONED = 0.005  # smaller shares are not mentioned in a sentence
 _SHARED = 0.5  # two classes are shown with one factor if they have it in this share of the draws that hold both
 
 
-def find_consensus(record: Record, folder: Path | None, known: Known | None, progress: bool) -> "Consensus":
-    """Find the consensus of a run, or read it if its folder has it; without a folder, numbers agree with `known`."""
+def find_consensus(
+    record: Record, folder: Path | None, known: Known | None, start: Numbers | None, progress: bool
+) -> "Consensus":
+    """Find the consensus of a run, or read it if its folder has it.
+
+    Numbers agree with those in the folder, or else with `known`, or else with `start`, where a refit began.
+    """
     saved = read_consensus(folder, record) if folder is not None else None
     if saved and saved.is_of(record) and record.chosen is None:
-        return Consensus(record, saved.estimates, saved.numbers)
+        return Consensus(record, saved.estimates, saved.numbers, start)
     with draw_bar("consensus", progress) as tick:
         found = estimate_classes(ClassReader(record), tick)
     names = names_of(record.tensor, found.mean_profiles)
+    known = start.known if known is None and start is not None else known
     if folder is not None and record.chosen is None:
-        return Consensus(record, found, number_and_save(folder, record, found, names))
+        return Consensus(record, found, number_and_save(folder, record, found, names, known), start)
     known = saved.numbers.known if saved is not None else known
-    return Consensus(record, found, number_classes(found.mean_profiles, names, known))
+    return Consensus(record, found, number_classes(found.mean_profiles, names, known), start)
 
 
 def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
@@ -181,8 +188,12 @@ def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", p
                 tick(done, len(places))
 
         estimates, chosen = _matched_estimates(folded, found.draws, found.mean_profiles, pairs())
-    number_C, names = consensus.numbers[chosen], tuple(consensus.names[place] for place in chosen.tolist())
-    return Consensus(record, estimates, Numbers(number_C, names, Known(number_C, names, estimates.mean_profiles)))
+    names = tuple(consensus.names[place] for place in chosen.tolist())
+    rows = matching_rows(record.tensor.labels, run.tensor.labels)
+    if record.folded_mode is not None:
+        rows[record.folded_mode].fill(-1)  # all rows of this mode are new
+    numbers = carried_over(Numbers(consensus.numbers[chosen], names, consensus.numbering.known), rows)
+    return Consensus(record, estimates, numbers)
 
 
 class _FoldedReader(ClassReader):
@@ -206,7 +217,8 @@ class Consensus:
     `Posterior.consensus` returns it. The classes of many draws of all chains are joined into clusters by the cosines of
     their profiles, and matched one to one with the classes of each draw. A draw *holds* a consensus class if the
     matched class has a cosine of at least 0.6 in every mode; a chain if at least half of its draws do. The largest
-    class comes first. Numbers stay the same when the run is resumed, and so do names of classes that hardly change.
+    class comes first. Numbers stay the same when the run is resumed, and in refits that start from it, and so do the
+    names of classes that hardly change.
 
     Parameters
     ----------
@@ -214,6 +226,8 @@ class Consensus:
         The run: its data, settings, draws and trace.
     estimates, numbering : Estimates, Numbers
         The consensus classes as arrays, and their numbers and names.
+    start : Numbers, optional
+        The numbers and names of the run where this one started, if it is a refit.
 
     Examples
     --------
@@ -224,9 +238,9 @@ class Consensus:
     (True, 5, 3)
     """
 
-    def __init__(self, record: Record, estimates: Estimates, numbering: Numbers) -> None:
+    def __init__(self, record: Record, estimates: Estimates, numbering: Numbers, start: Numbers | None = None) -> None:
         self._record, self.estimates, self.numbering = record, estimates, numbering
-        self.summary: ClassSummary = _summarize(record, estimates, numbering)
+        self.summary: ClassSummary = _summarize(record, estimates, numbering, start)
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -263,12 +277,12 @@ class Consensus:
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """The number of each class, (C,); it stays the same when the run is resumed or extended."""
+        """The number of each class, (C,); it stays the same when the run is resumed, extended or fitted again."""
         return self.numbering.number_C
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of each class in words; when the run is extended, a class that changed much gets a new name."""
+        """The name of each class in words; in longer runs and refits, a class that changed much gets a new name."""
         return self.numbering.names
 
     @property
@@ -403,7 +417,7 @@ class Consensus:
         return f"{heading}{classes_html(self.summary, '.classes()')}"
 
 
-def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSummary:
+def _summarize(record: Record, found: Estimates, numbering: Numbers, start: Numbers | None) -> ClassSummary:
     tensor, modes = record.tensor, shown_modes(record.tensor)
     share_C, number_C = found.share, numbering.number_C
     chains, draws = record.core_values.shape[:2]
@@ -418,7 +432,7 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
     return ClassSummary(
         tensor=tensor,
         source=f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}",
-        findings=tuple(_findings(record, found, apart_C)),
+        findings=(*_findings(record, found, apart_C), *(() if start is None else (_since(start, numbering),))),
         counted=record.spec.observation.class_sizes,
         modes=modes,
         number_C=number_C,
@@ -434,6 +448,14 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
         factor_shares=tuple(band.mean for band in found.factors),
         sharing=found.sharing,
     )
+
+
+def _since(start: Numbers, now: Numbers) -> Finding:
+    """Which classes of the run where a refit started it has lost, and which it has that were not there."""
+    before, after = (dict(zip(each.number_C.tolist(), each.names, strict=True)) for each in (start, now))
+    lost = tuple((number, name) for number, name in before.items() if number not in after)
+    new = tuple((number, name) for number, name in after.items() if number not in before)
+    return Finding("classes-since-start", values={"before": len(before), "lost": lost, "new": new})
 
 
 def _findings(record: Record, found: Estimates, apart_C: Flags) -> Iterator[Finding]:

@@ -43,10 +43,9 @@ from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State, SweepInfo
 from allocore.progress import Observer, Watch
 from allocore.storage.record import Plan, Record, Store
-from allocore.tensor.cameo import respelt
 from allocore.tensor.concat import check_same_modes
 from allocore.tensor.count_tensor import CountTensor
-from allocore.tensor.labels import ModeLabels
+from allocore.tensor.labels import matching_rows
 from allocore.tensor.missing import Missing
 
 if TYPE_CHECKING:
@@ -321,8 +320,7 @@ def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -
         if fitted.get(name) != value:
             rule = f"must agree with this model: it was fitted with {name} {fitted.get(name)!r}, not {value!r}"
             raise InputError("start", NO_VALUE, rule)
-    pairs = zip(tensor.labels, record.tensor.labels, strict=True)
-    places = [_matching_rows(labels, known) for labels, known in pairs]
+    places = matching_rows(tensor.labels, record.tensor.labels)
     if not any((place_D >= 0).any() for place_D in places):
         rule = "must be a fit of the same kind of data: it has no label in common with `Y` in any mode"
         raise InputError("start", NO_VALUE, rule)
@@ -341,15 +339,6 @@ def _settings(spec: Spec) -> dict[str, object]:
         "core_shape": spec.core_shape,
         "max_budget": spec.budget,
     }
-
-
-def _matching_rows(labels: ModeLabels, known: ModeLabels) -> NDArray[np.int64]:
-    """Where each row is in the run, or -1. Unless both have labels, rows are matched by position."""
-    if isinstance(labels, range) or isinstance(known, range):
-        numbers = np.arange(len(labels))
-        return np.where(numbers < len(known), numbers, -1)
-    place = {label: number for number, label in enumerate(known)}
-    return np.array([place.get(label, -1) for label in respelt(labels, place)])
 
 
 def _matched_state(record: Record, state: State, spec: Spec, places: list[NDArray[np.int64]]) -> State:

@@ -186,14 +186,24 @@ class ZarrStore:
             ]
 
     @classmethod
-    def create(cls, path: Path, plan: Plan, start: Sequence[State] | None = None) -> Self:
-        """Start a run at a path that does not exist yet. If chains begin at given states, they are stored with it."""
+    def create(
+        cls,
+        path: Path,
+        plan: Plan,
+        start: Sequence[State] | None = None,
+        also: Callable[[Path], None] = lambda _folder: None,
+    ) -> Self:
+        """Start a run at a path that does not exist yet. If chains begin at given states, they are stored with it.
+
+        `also` writes more files into the folder, before it is there for others.
+        """
         check_free("store", path)
         with new_folder(path) as folder:
             write_skeleton(folder, plan)
             (folder / CHECKPOINTS).mkdir()
             for chain, state in enumerate(start or ()):
                 write_checkpoint(folder / CHECKPOINTS / str(chain), 0, state)
+            also(folder)
         store = cls(path, plan, _locked(path))
         store._chains = store._open_chains(plan, store._metadata.sizes)
         return store

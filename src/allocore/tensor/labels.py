@@ -21,7 +21,7 @@ import numpy as np
 
 from allocore.errors import Described, InputError
 from allocore.tensor.calendar import in_calendar_order, is_period, is_rising, is_wider_period, period_form
-from allocore.tensor.cameo import other_spellings
+from allocore.tensor.cameo import other_spellings, respelt
 from allocore.tensor.coordinates import Int64s
 from allocore.tensor.countries import resolve
 
@@ -202,6 +202,22 @@ def rows_of(labels: ModeLabels, wanted: object, argument: str, mode_name: str) -
     if len(rows) == 0:
         raise InputError(argument, wanted, f"must name at least one row of mode {mode_name!r}")
     return rows
+
+
+def matching_rows(labels: Sequence[ModeLabels], known: Sequence[ModeLabels]) -> list[Int64s]:
+    """Return for each mode where the rows with these labels are among the known ones, -1 if they are not there.
+
+    Unless both have labels, rows are matched by position.
+    """
+    return [_matching(own, theirs) for own, theirs in zip(labels, known, strict=True)]
+
+
+def _matching(labels: ModeLabels, known: ModeLabels) -> Int64s:
+    if isinstance(labels, range) or isinstance(known, range):
+        numbers = np.arange(len(labels))
+        return np.where(numbers < len(known), numbers, -1)
+    place = {label: number for number, label in enumerate(known)}
+    return np.array([place.get(label, -1) for label in respelt(labels, place)], dtype=np.int64)
 
 
 def _is_mask(wanted: object) -> bool:
