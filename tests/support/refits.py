@@ -46,7 +46,7 @@ def started(post, start, folder=None):
 
 
 def by_sender(post):
-    """The number of the class of each heaviest sender."""
+    """The number of the largest class of each sender."""
     found = post.consensus()
-    heaviest = found.profiles[0].argmax(axis=0).tolist()
-    return dict(zip((post.tensor.labels[0][row] for row in heaviest), found.numbers.tolist(), strict=True))
+    heaviest = [post.tensor.labels[0][row] for row in found.profiles[0].argmax(axis=0).tolist()]
+    return dict(zip(reversed(heaviest), reversed(found.numbers.tolist()), strict=True))
