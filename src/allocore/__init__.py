@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from allocore import figures
     from allocore.classes.consensus import Consensus
+    from allocore.classes.diff import Diff
     from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
     from allocore.comparison.compare import Comparison, compare
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from allocore.forecast.scores import ForecastEvaluation
     from allocore.posterior.check import Check
     from allocore.posterior.evaluate import Evaluation
-    from allocore.results import Posterior, open_run, write_report
+    from allocore.results import Posterior, diff, open_run, write_report
     from allocore.tensor.concat import concat
     from allocore.tensor.count_tensor import CountTensor
     from allocore.tensor.event_report import EventReport
@@ -47,6 +48,7 @@ _HOMES = {
     "Consensus": "classes.consensus",
     "CountTensor": "tensor.count_tensor",
     "Diagnosis": "diagnosis",
+    "Diff": "classes.diff",
     "Evaluation": "posterior.evaluate",
     "EventReport": "tensor.event_report",
     "Finding": "findings",
@@ -66,6 +68,7 @@ _HOMES = {
     "as_tensor": "tensor.files",
     "compare": "comparison.compare",
     "concat": "tensor.concat",
+    "diff": "results",
     "hold_out": "tensor.holdout",
     "load_flights": "tensor.files",
     "load_tensor": "tensor.files",
@@ -85,6 +88,7 @@ __all__ = [
     "Consensus",
     "CountTensor",
     "Diagnosis",
+    "Diff",
     "Evaluation",
     "EventReport",
     "Finding",
@@ -104,6 +108,7 @@ __all__ = [
     "as_tensor",
     "compare",
     "concat",
+    "diff",
     "figures",
     "hold_out",
     "load_flights",

@@ -63,7 +63,7 @@ def plus_minus(mean: float, error: float) -> str:
 
 
 _NAMED_STATISTICS = 3
-_NAMED_CLASSES = 5
+_NAMED_CLASSES = 3
 _NAMED_JOBS = 3  # of those that failed with one error
 _NEGATIVE_BINOMIAL = 'likelihood="negative-binomial" (allocore fit --likelihood negative-binomial)'
 _FOR_ONES = 'likelihood="bernoulli" is made for such data.'
@@ -482,6 +482,63 @@ def _classes_since_start(before: int, lost: Sequence[tuple[int, str]], new: Sequ
         if classes
     ]
     return f"{found}{''.join(listed)}."
+
+
+@_writes("diff")
+def _diff(
+    both: int, old: float, new: float, gained: int, lost: int, grown: int, shrunk: int, weak_new: int, weak_old: int
+) -> str:
+    counts = {"gained": gained, "lost": lost, "grown": grown, "shrunk": shrunk}
+    changes = (
+        join_words(f"{number} {kind}" for kind, number in counts.items() if number) if any(counts.values()) else ""
+    )
+    start = f"{_classes_words(both)} in both runs, with {old:.0%} of the counts of the old and {new:.0%} of the new one"
+    clear = f"{start}. Clear changes of classes: {changes}." if changes else f"{start}. None clearly changed in size."
+    if not weak_new and not weak_old:
+        return clear
+    return f"{clear} Small or weakly supported: {weak_new} only in the new run, {weak_old} only in the old one."
+
+
+def _classes_words(number: int) -> str:
+    return "1 class is" if number == 1 else f"{number} classes are"
+
+
+def _class_words(number: int, name: str) -> str:
+    return f"Class {number} ({name})"
+
+
+@_writes("class-gained")
+def _class_gained(number: int, name: str, old: float, new: float) -> str:
+    return f"{_class_words(number, name)} is new, with {new:.1%} of the counts."
+
+
+@_writes("class-lost")
+def _class_lost(number: int, name: str, old: float, new: float) -> str:
+    return f"{_class_words(number, name)} of the old run, with {old:.1%} of the counts, is gone."
+
+
+@_writes("class-grown")
+@_writes("class-shrunk")
+def _class_resized(number: int, name: str, old: float, new: float, low: float, high: float) -> str:
+    verb = "has grown" if new > old else "has shrunk"
+    points = f"{100 * (new - old):+.1f} points, 95% interval {100 * low:+.1f} to {100 * high:+.1f}"
+    return f"{_class_words(number, name)} {verb} from {old:.1%} to {new:.1%} of the counts ({points})."
+
+
+@_writes("class-labels")
+@_writes("class-moved-in-time")
+def _class_labels(number: int, name: str, mode: str, labels: Sequence[tuple[str, float, float]]) -> str:
+    listed = first_few([f"{label} {old:.0%} to {new:.0%}" for label, old, new in labels], _NAMED_CLASSES)
+    return f"{_class_words(number, name)} has other shares by {mode}: {listed}."
+
+
+@_writes("class-in-new-labels")
+def _class_in_new_labels(
+    number: int, name: str, mode: str, labels: Sequence[str], share: float, low: float, high: float, every: float
+) -> str:
+    where = labels[0] if len(labels) == 1 else f"the {len(labels)} new labels of {mode} ({first_few(labels, 3)})"
+    known = f"{share:.0%} ({100 * low:.0f}-{100 * high:.0f}) of its counts"
+    return f"{_class_words(number, name)} has {known} in {where}, and all classes together have {every:.0%}."
 
 
 @_writes("classes-of-draw")

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from allocore.classes.consensus import Consensus
+    from allocore.classes.diff import Diff
     from allocore.classes.numbering import Known, Numbers
     from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
@@ -1107,6 +1108,32 @@ def as_posterior(given: Fitted, name: str = "post") -> Posterior:
         kind = Described(f"an object of type {type(given).__name__}")
         raise InputError(name, kind, "must be a posterior, a fitted model or the path of a run")
     return found
+
+
+def diff(old: Fitted, new: Fitted) -> "Diff":
+    """Return what changed between two runs, such as a run and its refit with a new month.
+
+    A refit (`fit(Y, start=old)`) has the classes of the run where it started, as far as it finds them again. Classes of
+    other runs are matched by their profiles, on the labels that both runs have. Only clear changes are findings.
+
+    Parameters
+    ----------
+    old, new : Posterior, fitted model or path
+        The two runs, with modes of the same names in any order.
+
+    Returns
+    -------
+    Diff
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> ac.diff(post, post).findings[0].values["gained"]
+    0
+    """
+    from allocore.classes.diff import diff_of
+
+    return diff_of(as_posterior(old, "old").consensus(), as_posterior(new, "new").consensus())
 
 
 def write_report(

@@ -88,7 +88,7 @@ def _made_from(record: Record) -> tuple[int, int, int]:
 def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None) -> Numbers:
     """Give known numbers and names to classes of an earlier consensus, and new ones, from `names`, to the others."""
     known = Known.none(profiles) if known is None else known
-    ours, theirs = match_similar(_similarities(profiles, known.profiles), HOLDS)
+    ours, theirs = match_similar(similarities_to_known(profiles, known.profiles, HOLDS), HOLDS)
     number_C, origin_C = np.full(len(names), -1), _origins(profiles)
     number_C[ours], origin_C[ours] = known.number_K[theirs], known.origin_K[theirs]
     new = np.flatnonzero(number_C < 0)
@@ -113,8 +113,8 @@ def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: 
     return Numbers(number_C, given, all_known)
 
 
-def _similarities(profiles: tuple[Floats, ...], known: tuple[Floats, ...]) -> Floats:
-    """The similarities of classes and known classes (C, K), on the rows that the known ones have.
+def similarities_to_known(profiles: tuple[Floats, ...], known: tuple[Floats, ...], least: float) -> Floats:
+    """Return the similarities of classes and known classes (C, K), on the rows that the known ones have.
 
     A class with next to nothing in these rows is similar to none: it was not in the earlier data. A mode of which the
     earlier run has no row does not count.
@@ -131,7 +131,7 @@ def _similarities(profiles: tuple[Floats, ...], known: tuple[Floats, ...]) -> Fl
         theirs = [known[mode][np.ix_(rows_of[mode], members)] for mode in compared]
         pairs = zip(own, (profiles[mode] for mode in compared), strict=True)
         there_C = np.all([part.mean(axis=0) >= _THERE * whole.mean(axis=0) for part, whole in pairs], axis=0)
-        similarity_CK[:, members] = there_C[:, None] * similarities(directions(own), directions(theirs), HOLDS)
+        similarity_CK[:, members] = there_C[:, None] * similarities(directions(own), directions(theirs), least)
     return similarity_CK
 
 
@@ -159,16 +159,18 @@ def _origins(profiles: tuple[Floats, ...]) -> Ints:
 
 
 def carried_over(numbers: Numbers, places: Sequence[Ints]) -> Numbers:
-    """Return a numbering for other rows; `places` says for each mode where each of them was, -1 if it is new.
+    """Return a numbering for other rows; `places` says for each mode where each of them was, -1 if it is new."""
+    return numbers._replace(known=numbers.known._replace(profiles=in_other_rows(numbers.known.profiles, places)))
 
-    Classes with next to nothing in the rows that are left are not found again, but keep their numbers.
-    """
-    profiles = []
-    for profile_DK, place_D in zip(numbers.known.profiles, places, strict=True):
+
+def in_other_rows(profiles: tuple[Floats, ...], places: Sequence[Ints]) -> tuple[Floats, ...]:
+    """Return profiles in other rows, NaN in new ones. Classes with next to nothing in the others are zero there."""
+    moved = []
+    for profile_DK, place_D in zip(profiles, places, strict=True):
         moved_DK = np.where((place_D >= 0)[:, None], profile_DK[place_D], np.nan)
         left_K = _average(moved_DK) >= _THERE * _average(profile_DK)
-        profiles.append(np.where(left_K, moved_DK, 0.0 * moved_DK))
-    return numbers._replace(known=numbers.known._replace(profiles=tuple(profiles)))
+        moved.append(np.where(left_K, moved_DK, 0.0 * moved_DK))
+    return tuple(moved)
 
 
 def _all_different(names: tuple[str, ...], earlier: Mapping[int, str]) -> tuple[str, ...]:
