@@ -537,8 +537,9 @@ def _class_in_new_labels(
     number: int, name: str, mode: str, labels: Sequence[str], share: float, low: float, high: float, every: float
 ) -> str:
     where = labels[0] if len(labels) == 1 else f"the {len(labels)} new labels of {mode} ({first_few(labels, 3)})"
-    known = f"{share:.0%} ({100 * low:.0f}-{100 * high:.0f}) of its counts"
-    return f"{_class_words(number, name)} has {known} in {where}, and all classes together have {every:.0%}."
+    known = f"{share:.0%} ({100 * low:.0f}-{100 * high:.0f}) of its counts in {where}"
+    than = "more" if share > every else "less"
+    return f"{_class_words(number, name)} has {known}, {than} than the {every:.0%} of all classes together."
 
 
 @_writes("classes-of-draw")

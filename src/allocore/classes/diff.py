@@ -231,12 +231,12 @@ def _interval(old: Floats, new: Floats) -> tuple[float, float]:
 
 
 def _change(old: _Run, new: _Run, pair: _Pair, values: dict[str, Any]) -> str:
-    if pair.old is None:
-        return "" if _weak(new, pair.new) else "gained"
-    if pair.new is None:
-        return "" if _weak(old, pair.old) else "lost"
     if _weak(old, pair.old) and _weak(new, pair.new):
         return ""
+    if pair.old is None:
+        return "gained"
+    if pair.new is None:
+        return "lost"
     if values["low"] <= 0.0 <= values["high"]:
         return ""
     if abs(values["difference"]) < _GROWN * max(values["share_old"], values["share_new"]):
@@ -244,9 +244,9 @@ def _change(old: _Run, new: _Run, pair: _Pair, values: dict[str, Any]) -> str:
     return "grown" if values["difference"] > 0.0 else "shrunk"
 
 
-def _weak(run: _Run, place: int) -> bool:
-    """Whether a class is small or weakly supported."""
-    return bool(run.consensus.summary.apart_C[place])
+def _weak(run: _Run, place: int | None) -> bool:
+    """Whether a class is small or weakly supported, or not in the run at all."""
+    return place is None or bool(run.consensus.summary.apart_C[place])
 
 
 class _InCommon(NamedTuple):

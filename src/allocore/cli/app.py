@@ -41,7 +41,7 @@ EXIT_CODES = {
 _COMMANDS = {
     "Get started": ("demo", "info", "tensor"),
     "Fit": ("fit", "resume"),
-    "Look at results": ("summary", "report", "figures"),
+    "Look at results": ("summary", "diff", "report", "figures"),
     "Predict and evaluate": ("predict", "evaluate", "check", "fold-in", "forecast"),
     "Choose a model": ("compare", "select-budget"),
 }
@@ -56,8 +56,8 @@ _OPTIONS = {
     "Where it runs": ("threads", "jobs", "cluster", "retry"),
     "Input": ("draw", "chain", "on_error"),
     "Output": (
-        "out", "rows", "top", "number", "profiles", "factors", "draws_out", "figure", "formats", "title", "surprises",
-        "open_it", "interval",
+        "out", "rows", "top", "number", "profiles", "factors", "labels", "draws_out", "figure", "formats", "title",
+        "surprises", "open_it", "interval",
     ),
 }  # fmt: skip
 _EXAMPLE = "allocore "

@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.text import Text
 
 import allocore as ac
-from allocore.cli.app import app, check_folder, open_page, terminal
+from allocore.cli.app import app, check_file, check_folder, open_page, terminal
 from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath
 from allocore.errors import InputError, whole_number
 from allocore.progress import waiting
+from allocore.tensor.files import check_suffix, write_frame
 
 if TYPE_CHECKING:
     from allocore.classes.summary import ClassSummary, ShownDraw
@@ -114,6 +115,49 @@ def _write_tables(console: Console, classes: "ClassSummary", wanted: dict["TidyT
     for what, path in wanted.items():
         write_table(classes.to_frame(what, top), path)
         console.print(Text(f"Table of all {what} ({classes.source}) written to {path}"))
+
+
+@app.command()
+def diff(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder of a run.")],
+    new: Annotated[
+        Path, typer.Argument(metavar="NEW", help="The folder of another run, such as a refit that started from OLD.")
+    ],
+    rows: Rows = 15,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the table of all classes to this file (.csv, .tsv, .parquet).")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Also write the labels that changed to this file (.csv, .tsv, .parquet).")
+    ] = None,
+    on_error: OnError = "raise",
+) -> None:
+    """Print what changed between two runs: classes gained, lost, grown, shrunk, moved in time, or with other labels.
+
+    A run that was fitted with --start OLD has the classes of OLD, as far as it finds them again. Those of other runs
+    are matched by their profiles. The modes of both runs must have the same names.
+
+    allocore diff march.zarr april.zarr
+
+    allocore diff march.zarr april.zarr --out changes.csv --labels labels.csv
+    """
+    from allocore.report.terminal import diff_report
+
+    whole_number("rows", rows)
+    for argument, path in (("out", out), ("labels", labels)):
+        if path is not None:
+            check_suffix(path, argument)
+            check_file(argument, path)
+    if out is not None and labels is not None and out.resolve() == labels.resolve():
+        raise InputError("labels", str(labels), "must be another file than `out`")
+    before, after = (ac.open_run(run, on_error=on_error) for run in (old, new))  # type: ignore[arg-type]
+    found = ac.diff(before, after)
+    console = terminal()
+    console.print(diff_report(found, rows))
+    for frame, path in ((found.table, out), (found.labels, labels)):
+        if path is not None:
+            write_frame(frame, path)
+            console.print(Text(f"Table written to {path}"))
 
 
 @app.command()

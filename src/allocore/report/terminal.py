@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from allocore._text import plain_number, plural, visible
+from allocore.classes.diff import Diff
 from allocore.classes.names import (
     APART,
     classes_html,
@@ -57,6 +58,10 @@ _DIAGNOSTIC_COLUMNS = (
     "R-hat: the spread of all chains over that within chains, below 1.01 where they agree. Nested R-hat: the same for "
     "groups of chains. ESS: how many independent draws these are worth, for means (bulk) and for intervals (tail). A "
     "dash: the quantity is constant, or there are too few draws."
+)
+_DIFF_COLUMNS = (
+    "old, new: the share of the counts in each run. difference: in points, with its 95% interval. change: only what is "
+    "clear."
 )
 _LEVEL_COLOURS = {"good": "green", "caution": "yellow", "poor": "red"}
 
@@ -529,6 +534,29 @@ def check_report(found: Check) -> RenderableType:
     return Group(
         _verdict(found.level, first), table, Text(CHECK_COLUMNS, style="dim"), *(Text(each) for each in others)
     )
+
+
+def diff_report(found: Diff, rows: int) -> RenderableType:
+    """Return the largest classes of two runs and those that changed, and what `ac.diff` found in sentences."""
+    shown = found.table[(found.table["change"] != "") | (np.arange(len(found.table)) < rows)]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("class", "old", "new", "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("change", no_wrap=True)
+    table.add_column("name", overflow="fold")
+    for row in shown.to_dict("records"):
+        own = [str(row[when]) for when in ("old", "new") if row[when] == row[when] and row[when] is not None]
+        shares = (f"{row[f'share_{when}']:.1%}" for when in ("old", "new"))
+        change = f"{100 * row['difference']:+.1f} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f})"
+        table.add_row(" → ".join(dict.fromkeys(own)), *shares, change, row["change"], Text(row["name"]))
+    first, *others = found.sentences
+    left = len(found.table) - len(shown)
+    more = (
+        [Text(f"and {left:,} more {'class' if left == 1 else 'classes'} without a clear change", style="dim")]
+        if left
+        else []
+    )
+    return Group(Text(first, style="bold"), table, *more, Text(_DIFF_COLUMNS, style="dim"), *map(Text, others))
 
 
 def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: int) -> RenderableType:
