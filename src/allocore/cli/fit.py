@@ -62,7 +62,7 @@ def fit(
         typer.Option(
             metavar="RUN",
             help="An earlier run of the same model, such as last month's. The chains start from its last draws, with "
-            "rows matched by label.",
+            "rows matched by label, and classes keep their numbers and names.",
         ),
     ] = None,
     out: Annotated[

@@ -61,7 +61,8 @@ def summary(
 
     If the run has held-out cells, the summary also says how well it predicts them.
 
-    When the run is resumed, classes keep their numbers, and classes that hardly change keep their names.
+    When the run is resumed, or a fit starts from it, classes keep their numbers, and classes that hardly change keep
+    their names.
 
     allocore summary run.zarr --rows 30
 
