@@ -473,13 +473,13 @@ def _common_classes(classes: int, chains: int, least: int, share: float, counted
 
 
 @_writes("classes-since-start")
-def _classes_since_start(before: int, lost: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]]) -> str:
-    classes, here = "1 class" if before == 1 else f"{before} classes", before - len(lost)
+def _classes_since_start(before: int, **changes: Sequence[tuple[int, str]]) -> str:
+    classes, here = "1 class" if before == 1 else f"{before} classes", before - len(changes["lost"])
     found = f"Of the {classes} of the run where this one started, {here} {'is' if here == 1 else 'are'} here"
     listed = [
-        f"; {what}: {first_few([f'{number} ({name})' for number, name in classes], _NAMED_CLASSES)}"
-        for what, classes in (("lost", lost), ("new", new))
-        if classes
+        f"; {what}: {first_few([f'{number} ({name})' for number, name in changes[what]], _NAMED_CLASSES)}"
+        for what in ("lost", "new", "back")
+        if changes[what]
     ]
     return f"{found}{''.join(listed)}."
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from allocore.classes.consensus import Consensus
     from allocore.classes.diff import Diff
-    from allocore.classes.numbering import Known, Numbers
+    from allocore.classes.numbering import Numbers
     from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
     from allocore.diagnosis import Answer, Diagnosis
@@ -97,7 +97,7 @@ class Posterior:
         self._record, self._threads, self._folder = record, threads or available_threads(), folder
         self._start = start if folder is None else read_start(folder, record)
         self._fitted: Posterior | None = None  # the posterior that new rows were folded into, if it is in memory
-        self._numbering: Known | None = None
+        self._whole: Posterior | None = None  # the posterior that these chains are from
         # Slow results, computed once.
         self._consensus: Consensus | None = None
         self._reproducibility: Reproducibility | None = None
@@ -233,9 +233,7 @@ class Posterior:
         if len(set(kept)) < len(kept):
             raise InputError("chains", chains, "must not name a chain twice")
         other = Posterior(self._record.with_chains(kept), self._threads, start=self._start)
-        # The chains have their own consensus, whose classes are numbered as those of the run.
-        found = self._found_consensus()
-        other._numbering = found.numbering.known if found else self._saved_numbering()
+        other._whole = self
         other._fitted = None if self._fitted is None else self._fitted.select_chains(kept)
         return other
 
@@ -718,7 +716,9 @@ class Posterior:
         if self._consensus is None:
             record, fit = drawn(self._record), self._fitted
             if fit is None:
-                self._consensus = find_consensus(record, self._folder, self._numbering, self._start, progress)
+                # Some chains have their own consensus, whose classes are numbered as those of all chains.
+                known = None if self._whole is None else self._whole.consensus(progress=progress).numbering.known
+                self._consensus = find_consensus(record, self._folder, known, self._start, progress)
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus
@@ -1014,12 +1014,6 @@ class Posterior:
             f"{chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
             f"{'at most ' * spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}{likelihood}"
         )
-
-    def _saved_numbering(self) -> "Known | None":
-        from allocore.classes.numbering import read_consensus
-
-        saved = None if self._folder is None else read_consensus(self._folder, self._record)
-        return self._numbering if saved is None else saved.numbers.known
 
     def _found_consensus(self) -> "Consensus | None":
         """The consensus if it has been found. That of new rows is found now, because later their fit may be gone."""

@@ -451,11 +451,13 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers, start: Numb
 
 
 def _since(start: Numbers, now: Numbers) -> Finding:
-    """Which classes of the run where a refit started it has lost, and which it has that were not there."""
+    """Which classes of the run where a refit started it has lost, which are new, and which an earlier run had."""
     before, after = (dict(zip(each.number_C.tolist(), each.names, strict=True)) for each in (start, now))
     lost = tuple((number, name) for number, name in before.items() if number not in after)
-    new = tuple((number, name) for number, name in after.items() if number not in before)
-    return Finding("classes-since-start", values={"before": len(before), "lost": lost, "new": new})
+    known = set(start.known.number_K.tolist())
+    new = tuple((number, name) for number, name in after.items() if number not in known)
+    back = tuple((number, name) for number, name in after.items() if number in known - before.keys())
+    return Finding("classes-since-start", values={"before": len(before), "lost": lost, "new": new, "back": back})
 
 
 def _findings(record: Record, found: Estimates, apart_C: Flags) -> Iterator[Finding]:

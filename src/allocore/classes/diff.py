@@ -81,11 +81,12 @@ class Diff:
     def _repr_html_(self) -> str:
         first, *others = self.sentences
         items = "".join(f"<li>{escape(each)}</li>" for each in others)
-        shown = self.table[SHOWN].to_html(index=False, float_format=lambda share: f"{share:.1%}", na_rep="")
+        shown = self.table[_SHOWN].to_html(index=False, float_format=lambda share: f"{share:.1%}", na_rep="")
         return f"<p><strong>{escape(first)}</strong></p>{shown}<ul>{items}</ul>"
 
 
-SHOWN = ["old", "new", "change", "share_old", "share_new", "low", "high", "name"]
+_KINDS = {"gained": "class-gained", "lost": "class-lost", "grown": "class-grown", "shrunk": "class-shrunk"}
+_SHOWN = ["old", "new", "change", "share_old", "share_new", "low", "high", "name"]
 
 
 class _Run(NamedTuple):
@@ -288,7 +289,7 @@ def _findings(
     common: list[_Rows],
 ) -> Iterator[Finding]:
     change, in_both = table["change"], table["old"].notna() & table["new"].notna()
-    counts = {kind: int((change == kind).sum()) for kind in ("gained", "lost", "grown", "shrunk")}
+    counts = {kind: int((change == kind).sum()) for kind in _KINDS}
     weak = {f"weak_{when}": int((table[other].isna() & (change == "")).sum()) for when, other in _ONLY.items()}
     covered = {when: float(table.loc[in_both, f"share_{when}"].sum()) for when in ("old", "new")}
     yield Finding("diff", values={"both": int(in_both.sum()), **covered, **counts, **weak})
@@ -296,7 +297,7 @@ def _findings(
         number = row["old"] if row["change"] == "lost" else row["new"]
         numbers = {"low": row["low"], "high": row["high"]} if row["change"] in ("grown", "shrunk") else {}
         share = {"old": row["share_old"], "new": row["share_new"]}
-        yield Finding(f"class-{row['change']}", values={"number": int(number), "name": row["name"], **share, **numbers})
+        yield Finding(_KINDS[row["change"]], values={"number": int(number), "name": row["name"], **share, **numbers})
     kinds, names = [mode.kind for mode in old.consensus.summary.modes], old.consensus.summary.mode_names
     for pair in pairs:
         for mode in range(len(names)):
