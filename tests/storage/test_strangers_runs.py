@@ -111,6 +111,13 @@ def test_a_checkpoint_that_unpacks_to_much_more_than_its_size_is_put_aside(run_f
         ac.AlloCore.resume(run_folder, progress=False)
 
 
+def test_a_numbering_of_pickles_is_not_taken_and_nothing_is_unpickled(run_folder, tmp_path):
+    archive_of_pickles(run_folder / "numbering.npz", ["format", "number", "known_number"], tmp_path / "trap")
+    with pytest.warns(UserWarning, match="numbering.npz cannot be read"):
+        ac.open_run(run_folder)
+    assert not (tmp_path / "trap").exists()
+
+
 def test_a_consensus_of_pickles_is_found_again_and_nothing_is_unpickled(run_folder, tmp_path):
     ac.open_run(run_folder).consensus(progress=False)
     archive_of_pickles(run_folder / "consensus.npz", ["format", "run", "number"], tmp_path / "trap")
