@@ -139,15 +139,14 @@ def diff_of(before: Consensus, after: Consensus) -> Diff:
     common = [_Rows(row_D[row_D >= 0], np.flatnonzero(row_D >= 0), np.flatnonzero(row_D < 0)) for row_D in rows]
     pairs = _paired(old, new, rows)
     names = before.summary.mode_names
-    table_rows = [_row(old, new, pair, names, common) for pair in pairs]
-    columns = ["old", "new", *(name for name in _row_names(names, common) if name not in ("old", "new"))]
-    table = pd.DataFrame(table_rows, columns=columns).astype({"old": "Int64", "new": "Int64"})
+    table = pd.DataFrame([_row(old, new, pair, names, common) for pair in pairs], columns=_columns(names, common))
+    table = table.astype({"old": "Int64", "new": "Int64"})
     moved = [each for pair in pairs for each in _moved_labels(old, new, pair, common)]
     labels = pd.DataFrame(
-        [(new.words(place)["number"], after.names[place], names[mode], *rest) for place, mode, *rest in moved],
+        [(int(after.numbers[n]), after.names[n], names[mode], *label) for n, mode, found in moved for label in found],
         columns=["class", "name", "mode", "label", "share_old", "share_new"],
     )
-    return Diff(table, labels, tuple(_findings(old, new, pairs, table, moved, common)))
+    return Diff(table, labels, tuple(_findings(new, table, moved, common)))
 
 
 def _same_modes(old: Consensus, new: Consensus) -> tuple[int, ...]:
@@ -182,7 +181,7 @@ def _paired(old: _Run, new: _Run, rows: list[Ints]) -> list[_Pair]:
     return sorted(found, key=size, reverse=True)
 
 
-def _row_names(names: tuple[str, ...], common: list[_Rows]) -> list[str]:
+def _columns(names: tuple[str, ...], common: list[_Rows]) -> list[str]:
     moved = [f"{name}_moved" for name in names]
     fresh = [f"{name}_new" for name, rows in zip(names, common, strict=True) if len(rows.only_new)]
     numbers = ["share_old", "share_new", "difference", "low", "high", "support_old", "support_new", "similarity"]
@@ -264,10 +263,15 @@ class _InCommon(NamedTuple):
         return cls(*(part[rows, place] / total for part in (band.mean, band.low, band.high)))
 
 
-def _moved_labels(
-    old: _Run, new: _Run, pair: _Pair, common: list[_Rows]
-) -> Iterator[tuple[int, int, str, float, float]]:
-    """The clear changes of a class: its place in the new run, the mode, the label, and its shares."""
+class _Moved(NamedTuple):
+    """The clear changes of labels in a class of the new run: the label, and its shares in both runs."""
+
+    place: int
+    mode: int
+    labels: tuple[tuple[str, float, float], ...]
+
+
+def _moved_labels(old: _Run, new: _Run, pair: _Pair, common: list[_Rows]) -> Iterator[_Moved]:
     if pair.old is None or pair.new is None or _weak(old, pair.old) or _weak(new, pair.new):
         return
     for mode, rows in enumerate(common):
@@ -275,19 +279,14 @@ def _moved_labels(
         apart_R = (after.high_R < before.low_R) | (after.low_R > before.high_R)
         size_R = np.abs(after.share_R - before.share_R)
         changed = np.flatnonzero(apart_R & (size_R >= _LABEL))
-        for row in changed[np.argsort(-size_R[changed], kind="stable")].tolist():
-            label = str(new.labels[mode][rows.new[row]])
-            yield pair.new, mode, label, float(before.share_R[row]), float(after.share_R[row])
+        changed = changed[np.argsort(-size_R[changed], kind="stable")]
+        if len(changed):
+            labels = (str(new.labels[mode][row]) for row in rows.new[changed].tolist())
+            shares = before.share_R[changed].tolist(), after.share_R[changed].tolist()
+            yield _Moved(pair.new, mode, tuple(zip(labels, *shares, strict=True)))
 
 
-def _findings(
-    old: _Run,
-    new: _Run,
-    pairs: list[_Pair],
-    table: pd.DataFrame,
-    moved: list[tuple[int, int, str, float, float]],
-    common: list[_Rows],
-) -> Iterator[Finding]:
+def _findings(new: _Run, table: pd.DataFrame, moved: list[_Moved], common: list[_Rows]) -> Iterator[Finding]:
     change, in_both = table["change"], table["old"].notna() & table["new"].notna()
     counts = {kind: int((change == kind).sum()) for kind in _KINDS}
     weak = {f"weak_{when}": int((table[other].isna() & (change == "")).sum()) for when, other in _ONLY.items()}
@@ -298,18 +297,13 @@ def _findings(
         numbers = {"low": row["low"], "high": row["high"]} if row["change"] in ("grown", "shrunk") else {}
         share = {"old": row["share_old"], "new": row["share_new"]}
         yield Finding(_KINDS[row["change"]], values={"number": int(number), "name": row["name"], **share, **numbers})
-    kinds, names = [mode.kind for mode in old.consensus.summary.modes], old.consensus.summary.mode_names
-    for pair in pairs:
-        for mode in range(len(names)):
-            labels = tuple(
-                (label, one, other) for place, m, label, one, other in moved if (place, m) == (pair.new, mode)
-            )
-            if labels and pair.new is not None:
-                kind = "class-moved-in-time" if kinds[mode] == "time" else "class-labels"
-                yield Finding(kind, values={**new.words(pair.new), "mode": names[mode], "labels": labels})
+    modes = [new.consensus.summary.modes[mode] for mode in new.modes]
+    for place, mode, labels in moved:
+        kind = "class-moved-in-time" if modes[mode].kind == "time" else "class-labels"
+        yield Finding(kind, values={**new.words(place), "mode": modes[mode].name, "labels": labels})
     for mode, rows in enumerate(common):
         if len(rows.only_new):
-            yield from _in_new_rows(new, mode, names[mode], rows.only_new)
+            yield from _in_new_rows(new, mode, modes[mode].name, rows.only_new)
 
 
 _ONLY = {"new": "old", "old": "new"}
