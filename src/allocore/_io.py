@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 from allocore.errors import NO_VALUE, InputError, StoreError, reason_of
 
 _UNFINISHED = ".tmp"
+_CLAIM_BYTES = 10_000
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 
@@ -42,11 +43,30 @@ def existing_file(path: str | os.PathLike[str], argument: str = "path") -> Path:
     raise InputError(argument, str(target), f"{rule}, not {kind}" if kind else f"{rule}; there is no such file")
 
 
-def read_regular(path: Path) -> bytes:
-    """Read a whole file; a ValueError if it is a pipe or a device, which may have no end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"{path.name} is not a regular file")
-    return path.read_bytes()
+@contextmanager
+def open_inside(folder: Path, name: str, most_bytes: int) -> Iterator[IO[bytes]]:
+    """Open a file inside a run or another folder that may come from anyone; everything in it is read through this.
+
+    A ValueError refuses what is not a regular file (a pipe or a device may have no end), a link that leads out of the
+    folder, and a file of more than `most_bytes` bytes.
+    """
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{name} is a link out of the folder")
+    # Opening a pipe would wait for a writer.
+    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{name} is not a regular file")
+        if found.st_size > most_bytes:
+            raise ValueError(f"{name} has more than {most_bytes:,} bytes")
+        yield file
+
+
+def read_inside(folder: Path, name: str, most_bytes: int) -> bytes:
+    """Read a whole file inside a folder that may come from anyone (`open_inside`)."""
+    with open_inside(folder, name, most_bytes) as file:
+        return file.read()
 
 
 @contextmanager
@@ -189,9 +209,11 @@ class ProcessLock:
 
     def _read(self) -> str | None:
         try:
-            return self._owner.read_text(encoding="utf-8", errors="replace")
+            return read_inside(self._owner.parent, self._owner.name, _CLAIM_BYTES).decode(errors="replace")
         except FileNotFoundError:
             return None
+        except ValueError:  # a pipe or something else in its place, which nobody can remove but the user
+            return ""
 
     def _remove_stale(self, claim: str) -> None:
         """Remove a stale file. It is renamed first: another process may have replaced it meanwhile."""

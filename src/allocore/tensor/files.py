@@ -312,9 +312,9 @@ def _from_plain_arrays(arrays: Arrays) -> CountTensor:
     return CountTensor(arrays["coords"], counts, arrays["shape"].tolist() if "shape" in arrays else None)
 
 
-def read_npz(path: Path, max_bytes: int | None = None) -> Arrays:
-    """Return the arrays of an `.npz` file, which may have at most `max_bytes` bytes of content."""
-    with _unreadable_as_input_error(path, "an .npz file of plain arrays"), zipfile.ZipFile(path) as archive:
+def read_npz(path: Path, max_bytes: int | None = None, content: IO[bytes] | None = None) -> Arrays:
+    """Return the arrays of an `.npz` file, perhaps open already, of at most `max_bytes` bytes of content."""
+    with _unreadable_as_input_error(path, "an .npz file of plain arrays"), zipfile.ZipFile(content or path) as archive:
         members = archive.infolist()
         size = sum(member.file_size for member in members)
         if max_bytes is not None and size > max_bytes:
