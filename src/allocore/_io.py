@@ -37,10 +37,15 @@ def existing_file(path: str | os.PathLike[str], argument: str = "path") -> Path:
         target = Path(path).expanduser()
         if target.is_file():
             return target
-        kind = "a folder" if target.is_dir() else "a pipe or a device" if target.exists() else ""
+        kind = no_file(target)
     except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, ~ of an unknown user
         raise InputError(argument, str(path), f"{rule}: {error}") from None
     raise InputError(argument, str(target), f"{rule}, not {kind}" if kind else f"{rule}; there is no such file")
+
+
+def no_file(path: Path) -> str:
+    """What a path is if it is no regular file, in words; "" if it is one, or nothing yet."""
+    return "a folder" if path.is_dir() else "a pipe or a device" if path.exists() and not path.is_file() else ""
 
 
 @contextmanager
@@ -82,6 +87,20 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+@contextmanager
+def result_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file that replaces a file of the user; a StoreError names the one that cannot be written."""
+    if kind := no_file(path):
+        raise StoreError(path, f"is {kind}: choose another path")
+    try:
+        with replacing(path) as file:
+            yield file
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(path, f"cannot be written: {reason_of(error)}") from error
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from allocore._io import ProcessLock, read_inside, remove_unfinished, replacing
+from allocore._io import ProcessLock, read_inside, remove_unfinished, replacing, result_file
 from allocore._text import plural
 from allocore.comparison import tables
 from allocore.comparison.findings import comparison_findings
@@ -332,7 +332,7 @@ def write(found: Comparison, folder: Path) -> None:
     """Write the table, the figures and the report of a comparison."""
     tables.write_table(found.table, folder)
     text = tables.report(found, tables.write_figures(found.table, folder))
-    with replacing(folder / "report.md") as file:
+    with result_file(folder / "report.md") as file:
         file.write(text.encode())
 
 

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from allocore._io import existing_file, parsed_json, replacing
+from allocore._io import existing_file, parsed_json, result_file
 from allocore._memory import require_memory
 from allocore._text import plural
 from allocore.errors import Described, InputError
@@ -554,7 +554,7 @@ def read_frame(path: Path, argument: str) -> pd.DataFrame:
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """Write a table without its index, completely or not at all."""
-    with replacing(path) as file:
+    with result_file(path) as file:
         if path.suffix.lower() != ".parquet":
             frame.to_csv(file, sep=_SEPARATORS[path.suffix.lower()], index=False)
         else:
