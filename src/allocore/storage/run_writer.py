@@ -208,9 +208,9 @@ class ZarrStore:
         try:
             plan = read_plan(path, on_error)
             _check_resumable(path, plan, attributes)
+            remove_slices(path)
             _check_links(path)
             remove_unfinished(path)
-            remove_slices(path)
             store = cls(path, plan, lock, on_error)
             store.extend(resumed(plan))
             return store
