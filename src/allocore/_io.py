@@ -9,6 +9,7 @@ import errno
 import inspect
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -77,9 +78,9 @@ def read_inside(folder: Path, name: str, most_bytes: int) -> bytes:
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
     """Yield a temporary file next to `target`; it replaces `target` once it is completely on the disk."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_UNFINISHED}")
+    temporary, file = _created_locked(target)
     try:
-        with open(temporary, "xb") as file:
+        with file:
             yield file
             file.flush()
             _sync(file.fileno())
@@ -89,11 +90,51 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
             temporary.unlink()
 
 
+def _created_locked(target: Path) -> tuple[Path, IO[bytes]]:
+    """A new temporary file, which belongs to this process as long as it is open."""
+    while True:
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_UNFINISHED}")
+        file = open(temporary, "xb")  # noqa: SIM115
+        _lock(file.fileno())
+        if os.fstat(file.fileno()).st_nlink:  # otherwise another process has just removed it as abandoned
+            return temporary, file
+        file.close()
+
+
+def _lock(descriptor: int, *, wait: bool = True) -> bool:
+    """Lock a file or folder until it is closed, which the system does for a process that is killed; return success.
+
+    Without such locks, as on Windows and some network file systems, nothing is known of owners.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        return True
+    except (ImportError, OSError):
+        return False
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove what processes that were killed while they wrote `target` left next to it."""
+    pattern = re.compile(re.escape(f".{target.name}.") + r"(?:[0-9a-f]{12}|[a-z0-9_]{8})" + re.escape(_UNFINISHED))
+    with suppress(OSError):
+        for left in [each for each in target.resolve().parent.iterdir() if pattern.fullmatch(each.name)]:
+            with suppress(OSError):
+                descriptor = os.open(left, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    if _lock(descriptor, wait=False):
+                        shutil.rmtree(left) if left.is_dir() else left.unlink()
+                finally:
+                    os.close(descriptor)
+
+
 @contextmanager
 def result_file(path: Path) -> Iterator[IO[bytes]]:
     """Yield a temporary file that replaces a file of the user; a StoreError names the one that cannot be written."""
     if kind := no_file(path):
         raise StoreError(path, f"is {kind}: choose another path")
+    remove_abandoned(path)
     try:
         with replacing(path) as file:
             yield file
@@ -106,21 +147,40 @@ def result_file(path: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder; it is renamed to `path` after everything in it has been written."""
+    remove_abandoned(path)
     try:
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
-        try:
-            yield unfinished
-            mask = os.umask(0o077)
-            os.umask(mask)
-            unfinished.chmod(0o777 & ~mask)
-            unfinished.rename(path)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
+        with _locked_folder(path) as unfinished:
+            try:
+                yield unfinished
+                mask = os.umask(0o077)
+                os.umask(mask)
+                unfinished.chmod(0o777 & ~mask)
+                unfinished.rename(path)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise StoreError(path, "was created by another process meanwhile: choose another path") from None
         raise StoreError(path, f"cannot be written: {reason_of(error)}") from error
+
+
+@contextmanager
+def _locked_folder(target: Path) -> Iterator[Path]:
+    """A new temporary folder, which belongs to this process until the block ends."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=_UNFINISHED, dir=target.resolve().parent))
+        if os.name != "posix":
+            yield folder
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            _lock(descriptor)
+            if os.fstat(descriptor).st_nlink:  # otherwise another process has just removed it as abandoned
+                yield folder
+                return
+        finally:
+            os.close(descriptor)
 
 
 def settle(folder: Path) -> None:
