@@ -84,7 +84,10 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             _sync(file.fileno())
-        os.replace(temporary, target)
+            if os.name == "posix":  # while the file is open and so is ours; elsewhere an open file cannot be moved
+                os.replace(temporary, target)
+        if os.name != "posix":
+            os.replace(temporary, target)
     finally:
         with suppress(OSError):
             temporary.unlink()
