@@ -9,6 +9,7 @@ import errno
 import inspect
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -26,6 +27,7 @@ from filelock import FileLock, Timeout
 from allocore.errors import NO_VALUE, InputError, StoreError, reason_of
 
 _UNFINISHED = ".tmp"
+_CLAIM_BYTES = 10_000
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 
@@ -36,52 +38,152 @@ def existing_file(path: str | os.PathLike[str], argument: str = "path") -> Path:
         target = Path(path).expanduser()
         if target.is_file():
             return target
-        kind = "a folder" if target.is_dir() else "a pipe or a device" if target.exists() else ""
+        kind = no_file(target)
     except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, ~ of an unknown user
         raise InputError(argument, str(path), f"{rule}: {error}") from None
     raise InputError(argument, str(target), f"{rule}, not {kind}" if kind else f"{rule}; there is no such file")
 
 
-def read_regular(path: Path) -> bytes:
-    """Read a whole file; a ValueError if it is a pipe or a device, which may have no end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"{path.name} is not a regular file")
-    return path.read_bytes()
+def no_file(path: Path) -> str:
+    """What a path is if it is no regular file, in words; "" if it is one, or nothing yet."""
+    return "a folder" if path.is_dir() else "a pipe or a device" if path.exists() and not path.is_file() else ""
+
+
+@contextmanager
+def open_inside(folder: Path, name: str, most_bytes: int) -> Iterator[IO[bytes]]:
+    """Open a file inside a run or another folder that may come from anyone; everything in it is read through this.
+
+    A ValueError refuses what is not a regular file (a pipe or a device may have no end), a link that leads out of the
+    folder, and a file of more than `most_bytes` bytes.
+    """
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{name} is a link out of the folder")
+    # Opening a pipe would wait for a writer.
+    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{name} is not a regular file")
+        if found.st_size > most_bytes:
+            raise ValueError(f"{name} has more than {most_bytes:,} bytes")
+        yield file
+
+
+def read_inside(folder: Path, name: str, most_bytes: int) -> bytes:
+    """Read a whole file inside a folder that may come from anyone (`open_inside`)."""
+    with open_inside(folder, name, most_bytes) as file:
+        return file.read()
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
     """Yield a temporary file next to `target`; it replaces `target` once it is completely on the disk."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_UNFINISHED}")
+    temporary, file = _created_locked(target)
     try:
-        with open(temporary, "xb") as file:
+        with file:
             yield file
             file.flush()
             _sync(file.fileno())
-        os.replace(temporary, target)
+            if os.name == "posix":  # while the file is open and so is ours; elsewhere an open file cannot be moved
+                os.replace(temporary, target)
+        if os.name != "posix":
+            os.replace(temporary, target)
     finally:
         with suppress(OSError):
             temporary.unlink()
 
 
+def _created_locked(target: Path) -> tuple[Path, IO[bytes]]:
+    """A new temporary file, which belongs to this process as long as it is open."""
+    while True:
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_UNFINISHED}")
+        file = open(temporary, "xb")  # noqa: SIM115
+        _lock(file.fileno())
+        if os.fstat(file.fileno()).st_nlink:  # otherwise another process has just removed it as abandoned
+            return temporary, file
+        file.close()
+
+
+def _lock(descriptor: int, *, wait: bool = True) -> bool:
+    """Lock a file or folder until it is closed, which the system does for a process that is killed; return success.
+
+    Without such locks, as on Windows and some network file systems, nothing is known of owners.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        return True
+    except (ImportError, OSError):
+        return False
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove what processes that were killed while they wrote `target` left next to it."""
+    pattern = re.compile(re.escape(f".{target.name}.") + r"(?:[0-9a-f]{12}|[a-z0-9_]{8})" + re.escape(_UNFINISHED))
+    with suppress(OSError):
+        for left in [each for each in target.resolve().parent.iterdir() if pattern.fullmatch(each.name)]:
+            with suppress(OSError):
+                descriptor = os.open(left, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    if _lock(descriptor, wait=False):
+                        shutil.rmtree(left) if left.is_dir() else left.unlink()
+                finally:
+                    os.close(descriptor)
+
+
+@contextmanager
+def result_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file that replaces a file of the user; a StoreError names the one that cannot be written."""
+    if kind := no_file(path):
+        raise StoreError(path, f"is {kind}: choose another path")
+    remove_abandoned(path)
+    try:
+        with replacing(path) as file:
+            yield file
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(path, f"cannot be written: {reason_of(error)}") from error
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder; it is renamed to `path` after everything in it has been written."""
+    remove_abandoned(path)
     try:
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
-        try:
-            yield unfinished
-            mask = os.umask(0o077)
-            os.umask(mask)
-            unfinished.chmod(0o777 & ~mask)
-            unfinished.rename(path)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
+        with _locked_folder(path) as unfinished:
+            try:
+                yield unfinished
+                mask = os.umask(0o077)
+                os.umask(mask)
+                unfinished.chmod(0o777 & ~mask)
+                unfinished.rename(path)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise StoreError(path, "was created by another process meanwhile: choose another path") from None
         raise StoreError(path, f"cannot be written: {reason_of(error)}") from error
+
+
+@contextmanager
+def _locked_folder(target: Path) -> Iterator[Path]:
+    """A new temporary folder, which belongs to this process until the block ends."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=_UNFINISHED, dir=target.resolve().parent))
+        if os.name != "posix":
+            yield folder
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            _lock(descriptor)
+            if os.fstat(descriptor).st_nlink:  # otherwise another process has just removed it as abandoned
+                yield folder
+                return
+        finally:
+            os.close(descriptor)
 
 
 def settle(folder: Path) -> None:
@@ -189,9 +291,11 @@ class ProcessLock:
 
     def _read(self) -> str | None:
         try:
-            return self._owner.read_text(encoding="utf-8", errors="replace")
+            return read_inside(self._owner.parent, self._owner.name, _CLAIM_BYTES).decode(errors="replace")
         except FileNotFoundError:
             return None
+        except ValueError:  # a pipe or something else in its place, which nobody can remove but the user
+            return ""
 
     def _remove_stale(self, claim: str) -> None:
         """Remove a stale file. It is renamed first: another process may have replaced it meanwhile."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._io import read_regular, replacing
+from allocore._io import read_inside, replacing
 from allocore._memory import check_room
 
 CODEC = "zstd"
@@ -28,11 +28,9 @@ _MOST_BYTES = 2**26  # of a JSON file; the consolidated metadata of six modes ta
 _DTYPES = re.compile(r"<[iu][248]|[<|][iu]1|<f8|<U[1-9]\d{0,7}")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; an OSError or ValueError if there is none."""
-    if path.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"{path.name} has more than {_MOST_BYTES:,} bytes")
-    return parsed_object(read_regular(path), path.name)
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """The object in a JSON file inside a folder; an OSError or ValueError if there is none."""
+    return parsed_object(read_inside(folder, name, _MOST_BYTES), name)
 
 
 def parsed_object(text: str | bytes, name: str) -> dict[str, Any]:
@@ -122,6 +120,12 @@ def decode(content: bytes, size: int) -> NDArray[np.uint8]:
     return decoded
 
 
+def read_chunk(folder: Path, name: str, size: int) -> NDArray[np.uint8]:
+    """The `size` bytes of content of a compressed file inside a folder."""
+    # Zstandard adds a little to what it cannot compress.
+    return decode(read_inside(folder, name, size + size // 100 + 1000), size)
+
+
 def stated_size(content: bytes) -> int | None:
     """The size of the content as the frame states it; None if it states none."""
     if len(content) < 6 or content[:4] != _MAGIC:
@@ -141,7 +145,7 @@ _RATIO = 2**15  # a block of Zstandard has at most 2^17 bytes of content, and ta
 
 def array_info(run: Path, name: str) -> ArrayInfo:
     """The checked metadata of an array of a run."""
-    return ArrayInfo.of(name, read_json(run / name / ".zarray"))
+    return ArrayInfo.of(name, read_json(run, f"{name}/.zarray"))
 
 
 def read_static(run: Path, name: str, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
@@ -162,7 +166,7 @@ def read_static(run: Path, name: str, shape: tuple[int, ...] | None = None) -> N
         raise ValueError(f"{name} has the shape {info.shape}, but its files are too small for that")
     values = np.zeros(info.shape, dtype=info.dtype)
     for place, file in files.items():
-        chunk = decode(read_regular(file), size).view(info.dtype).reshape(info.chunks, order=info.order)
+        chunk = read_chunk(run, f"{name}/{file.name}", size).view(info.dtype).reshape(info.chunks, order=info.order)
         where: Any = (slice(i * step, (i + 1) * step) for i, step in zip(place, info.chunks, strict=True))
         part = values[(*where, ...)]
         part[...] = chunk[tuple(slice(0, length) for length in part.shape)]

@@ -1,5 +1,6 @@
 """Hostile input on the command line: one sentence and exit code 2, whatever a file holds; no traceback, no hang."""
 
+import errno
 import gzip
 import os
 import re
@@ -237,3 +238,47 @@ def test_names_of_modes_that_no_folder_can_have_are_refused(name):
 def test_labels_that_no_file_can_hold_are_refused(label):
     with refused("labels", label, "must have no NUL and no lone surrogate in mode 'a'"):
         ac.as_tensor(np.eye(2, dtype=int), mode_names=["a", "b"], labels=[[label, "x"], None])
+
+
+def written_by(what):
+    """A command that writes a file of each kind, with the place of the file."""
+    return {
+        "report": ["report", "RUN", "--out", "FILE"],
+        "table": ["summary", "RUN", "--out", "FILE"],
+        "predictions": ["predict", "RUN", "CELLS", "--out", "FILE"],
+        "figure": ["check", "RUN", "--draws", "40", "--figure", "FILE"],
+    }[what]
+
+
+SUFFIXES = {"report": ".html", "table": ".csv", "predictions": ".csv", "figure": ".png"}
+
+
+def words_of(what, run_copy, tmp_path, file):
+    cells = tmp_path / "cells.csv"
+    cells.write_text("who,what,when\n0,0,2003-01\n")
+    places = {"RUN": run_copy, "CELLS": cells, "FILE": file}
+    return [places.get(word, word) for word in written_by(what)]
+
+
+@pytest.mark.parametrize("what", SUFFIXES)
+def test_a_pipe_is_not_replaced_by_a_file(run, run_copy, tmp_path, what):
+    pipe = tmp_path / f"pipe{SUFFIXES[what]}"
+    os.mkfifo(pipe)
+    code, _, err = run(*words_of(what, run_copy, tmp_path, pipe))
+    assert (code, pipe.is_fifo()) == (2, True), err
+    assert str(pipe) in err
+
+
+@pytest.mark.parametrize("what", SUFFIXES)
+def test_the_file_that_cannot_be_written_is_named(run, run_copy, tmp_path, what, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file = tmp_path / f"new{SUFFIXES[what]}"
+    words = words_of(what, run_copy, tmp_path, file)
+    ac.open_run(run_copy).consensus(progress=False)
+    monkeypatch.setattr(os, "replace", full)
+    code, _, err = run(*words)
+    assert (code, file.exists(), list(tmp_path.glob(".*"))) == (2, False, [])
+    assert str(file) in err
+    assert os.strerror(errno.ENOSPC) in err

@@ -334,5 +334,5 @@ def test_values_come_back_however_they_are_cut_into_chunks(tmp_path, monkeypatch
         for place in range(max(0, size - 2), size + 1):  # the chain may be a little behind what is on the disk
             writer.put(place, values[place])
         writer.flush()
-        read = zarr_format.read_values(tmp_path / "posterior" / "x", variable, 0, 0, size + 1, fail)
+        read = zarr_format.read_values(tmp_path, variable, 0, 0, size + 1, fail)
         assert_same([read], [values[: size + 1]])

@@ -183,3 +183,101 @@ def test_an_array_that_memory_cannot_hold_is_refused_before_it_is_allocated(run_
     monkeypatch.setattr(available_memory, "_NEVER_CHECKED", 0)
     with refused_file(run_folder, "of memory"):
         ac.open_run(run_folder)
+
+
+# What is no file of the run
+
+
+def put_in_place(file, what, outside):
+    """Put a pipe, a device or a link to a file elsewhere in place of a file of a run."""
+    content = file.read_bytes()
+    file.unlink()
+    if what == "pipe":
+        os.mkfifo(file)
+    elif what == "device":
+        file.symlink_to("/dev/zero")
+    elif what == "link":
+        outside.write_bytes(content)
+        file.symlink_to(outside)
+    else:
+        with open(file, "wb") as hole:
+            hole.truncate(2**40)
+
+
+REPLACED = ["pipe", "device", "link", "terabyte"]
+
+
+@pytest.mark.parametrize("what", REPLACED)
+@pytest.mark.parametrize("name", [".zattrs", "observed_data/counts/0", "posterior/core_values/0.0.0"])
+def test_what_is_no_file_of_the_run_is_refused_at_once(run_folder, tmp_path, name, what):
+    put_in_place(run_folder / name, what, tmp_path / "outside")
+    with refused_file(run_folder):
+        ac.open_run(run_folder).core_values.sum()
+
+
+@pytest.mark.parametrize("what", REPLACED)
+def test_a_consensus_that_is_no_file_of_the_run_is_found_again(run_folder, tmp_path, what):
+    ac.open_run(run_folder).consensus(progress=False)
+    put_in_place(run_folder / "consensus.npz", what, tmp_path / "outside")
+    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+        ac.open_run(run_folder).consensus(progress=False)
+    assert not (run_folder / "consensus.npz").is_symlink()
+    assert (run_folder / "consensus.npz").stat().st_size < 10**6
+
+
+@pytest.mark.parametrize("what", REPLACED)
+def test_a_checkpoint_that_is_no_file_of_the_run_is_put_aside(run_folder, tmp_path, what):
+    for place, file in enumerate((run_folder / "checkpoints" / "0").iterdir()):
+        put_in_place(file, what, tmp_path / str(place))
+    with pytest.warns(UserWarning, match="has no readable checkpoint: the chain starts again"):
+        ac.AlloCore.resume(run_folder, progress=False)
+
+
+def test_a_run_with_a_folder_outside_of_it_is_not_continued(run_folder, tmp_path):
+    (run_folder / "checkpoints").rename(tmp_path / "outside")
+    (run_folder / "checkpoints").symlink_to(tmp_path / "outside")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "outside").rglob("*")}
+    with refused_file(run_folder):
+        ac.AlloCore.resume(run_folder, draws=4, progress=False)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "outside").rglob("*")} == before
+
+
+def test_a_run_that_is_reached_through_a_link_is_opened(run_folder, tmp_path):
+    (tmp_path / "link.zarr").symlink_to(run_folder)
+    assert ac.open_run(tmp_path / "link.zarr").core_values.shape[1] == 2
+
+
+# Values in the file of the consensus
+
+
+def damaged(array, value):
+    array = array.copy()
+    array.flat[0] = value
+    return array
+
+
+@pytest.mark.parametrize("value", [-0.5, 2.0, np.nan, np.inf])
+@pytest.mark.parametrize(
+    "name", ["shares", "profile_0_mean", "profile_1_high", "sharing_0", "alike", "known_profile_0"]
+)
+def test_a_consensus_with_impossible_values_is_found_again(run_folder, name, value):
+    expected = ac.open_run(run_folder).consensus(progress=False).classes()
+    with np.load(run_folder / "consensus.npz") as arrays:
+        parts = dict(arrays)
+    if name == "known_profile_0" and not np.isinf(value):
+        value = -1.0
+    np.savez_compressed(run_folder / "consensus.npz", **{**parts, name: damaged(parts[name], value)})
+    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+        found = ac.open_run(run_folder).consensus(progress=False).classes()
+    assert found.equals(expected)
+
+
+@pytest.mark.parametrize("number", [-1, 0.5])
+def test_a_consensus_with_impossible_numbers_is_found_again(run_folder, number):
+    expected = ac.open_run(run_folder).consensus(progress=False).classes()
+    with np.load(run_folder / "consensus.npz") as arrays:
+        parts = dict(arrays)
+    changed = {name: np.full(len(parts[name]), number) for name in ("number", "known_number")}
+    np.savez_compressed(run_folder / "consensus.npz", **{**parts, **changed})
+    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+        assert ac.open_run(run_folder).consensus(progress=False).classes().equals(expected)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from allocore.classes.profiles import HELD
 from allocore.kernels.elementary import Flags, Floats, Ints
 
+_ROUNDING = 1e-3
 QUANTILES = (0.05, 0.5, 0.95)  # the low end of intervals, the median, the high end
 
 
@@ -114,4 +115,27 @@ class Estimates:
             raise ValueError("its shares are not those of chains, draws and classes")
         if any(each.shape != (len(value), len(value)) for each in sharing):
             raise ValueError("what its classes share is not a square table")
-        return cls(draws, value, shares, held, profiles, factors, sharing, float(arrays["alike"]))
+        found = cls(draws, value, shares, held, profiles, factors, sharing, float(arrays["alike"]))
+        found._check_values()
+        return found
+
+    def _check_values(self) -> None:
+        """Raise a ValueError if a value is impossible: the file may be damaged, or come from anyone."""
+        bands = {"profiles": self.profiles, "factors": self.factors}
+        shares = {
+            "shares": self.shares,
+            "alike": np.array(self.alike),
+            **{f"sharing of mode {mode}": each for mode, each in enumerate(self.sharing)},
+            **{f"{name} of mode {m}": np.stack(band) for name, each in bands.items() for m, band in enumerate(each)},
+        }
+        for name, values in shares.items():
+            if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():  # NaN is neither
+                raise ValueError(f"its {name} must be between 0 and 1")
+        means = [band.mean.sum(axis=0) for each in bands.values() for band in each]
+        sums = [self.shares.sum(axis=2).ravel() - 1, *(np.abs(each - 1) for each in means)]
+        if any((each > _ROUNDING).any() for each in sums):
+            raise ValueError("its shares must add up to at most 1, and each of its profiles to 1")
+        if not (np.isfinite(self.value) & (self.value >= 0)).all():
+            raise ValueError("the values of its classes must be finite and not negative")
+        if self.held.dtype != np.bool_ or self.draws.dtype.kind not in "iu" or (self.draws < 0).any():
+            raise ValueError("its draws must be numbers, and held or not")

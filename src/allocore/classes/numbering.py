@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from allocore._io import ProcessLock, replacing
+from allocore._io import ProcessLock, open_inside, replacing
 from allocore.classes.estimates import Estimates
 from allocore.classes.matching import HOLDS, directions, match_similar, similarities
 from allocore.classes.names import names_of
@@ -264,7 +264,9 @@ def read_start(folder: Path, record: Record) -> Numbers | None:
 
 
 def _read(path: Path, record: Record) -> Mapping[str, Any]:
-    arrays = read_npz(path, _most_bytes(record))
+    most = _most_bytes(record)
+    with open_inside(path.parent, path.name, most) as content:
+        arrays = read_npz(path, most, content)
     if int(arrays["format"]) != _FORMAT:
         raise ValueError(f"it has format {int(arrays['format'])}, and this version reads {_FORMAT}")
     return arrays
@@ -292,6 +294,11 @@ def _numbers(arrays: Mapping[str, Any], record: Record) -> Numbers:
         or [each.shape for each in known.profiles] != shapes
     ):
         raise ValueError("its known classes do not have the lengths of the modes of the run")
+    for number in (numbers.number_C, known.number_K):
+        if number.dtype.kind not in "iu" or (number < 0).any() or len(np.unique(number)) != number.size:
+            raise ValueError("its numbers of classes must be different whole numbers")
+    if any(((each < 0) | np.isinf(each)).any() for each in known.profiles):  # NaN: rows that a class does not know
+        raise ValueError("its known profiles must be finite and not negative")
     if int(arrays.get("wording", 0)) == _WORDING or record.folded_mode is not None:
         return numbers
     names = _all_different(names_of(record.tensor, tuple(p / p.sum(axis=0) for p in _filled_in(profiles))), {})
@@ -312,7 +319,11 @@ def _is_foreign(folder: Path) -> bool:
     if not (folder / FILE).exists():
         return False
     try:
-        with zipfile.ZipFile(folder / FILE) as archive, archive.open("format.npy") as file:
+        with (
+            open_inside(folder, FILE, _FEW_BYTES * 2**10) as content,
+            zipfile.ZipFile(content) as archive,
+            archive.open("format.npy") as file,
+        ):
             return int(npy.read_array(file, allow_pickle=False, max_header_size=1000)) != _FORMAT
     except OSError:
         return True

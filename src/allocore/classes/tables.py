@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from allocore._io import replacing
+from allocore._io import no_file, result_file
 from allocore._text import first_few
-from allocore.errors import InputError, StoreError, whole_number
+from allocore.errors import InputError, whole_number
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.workers import available_threads
@@ -286,19 +286,16 @@ def check_table_path(name: str, path: Path) -> None:
     """Raise an error if no table can be written at a path: another suffix, a folder, a folder that does not exist."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(name, str(path), f"must end in {' or '.join(SUFFIXES)}")
-    if path.is_dir():
-        raise InputError(name, str(path), "must be a file, and this is a folder")
+    if kind := no_file(path):
+        raise InputError(name, str(path), f"must be a file, and this is {kind}")
     if not path.resolve().parent.is_dir():
         raise InputError(name, str(path), f"must be in a folder that exists: {str(path.resolve().parent)!r} does not")
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV or Parquet, by the suffix; an existing file is replaced as a whole."""
-    with replacing(path) as file:
+    with result_file(path) as file:
         if path.suffix.lower() == ".csv":
             table.to_csv(file, index=False, encoding="utf-8", lineterminator="\n")
         else:
-            try:
-                write_parquet_file(table, [str(name) for name in table], file.name)
-            except OSError as error:
-                raise StoreError(path, f"cannot be written: {error}") from error
+            write_parquet_file(table, [str(name) for name in table], file.name)

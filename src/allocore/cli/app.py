@@ -27,6 +27,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 import allocore as ac
+from allocore._io import no_file
 from allocore._text import visible
 from allocore.errors import InputError, StoreError
 
@@ -300,8 +301,8 @@ def check_file(argument: str, path: Path | None) -> None:
     """Refuse a file whose folder does not exist or cannot be written to, or that is a folder."""
     if path is None:
         return
-    if path.is_dir():
-        raise InputError(argument, str(path), "must be a file, not a folder")
+    if kind := no_file(path):
+        raise InputError(argument, str(path), f"must be a file, not {kind}")
     folder = path.resolve().parent
     if not folder.is_dir():
         raise InputError(argument, str(path), f"must be in a folder that exists, and {str(folder)!r} does not")

@@ -150,7 +150,6 @@ def info(
 
 
 _PAGE, _FIGURE = "flights.html", "classes.png"
-_DPI = 200
 _TITLE = "Flights that left New York in 2013"
 
 
@@ -172,6 +171,8 @@ def demo(
 
     allocore demo --out /tmp/flights --open
     """
+    from allocore.report.figures.run import save_figure
+
     check_folder("out", out)  # before the fit, not after
     console = terminal()
     Y = ac.load_flights()
@@ -183,7 +184,7 @@ def demo(
     print_classes(console, model.posterior_, rows=15, top=2)
     page = ac.write_report(model.posterior_, out / _PAGE, title=_TITLE)
     figure = out / _FIGURE
-    ac.figures.classes(model.posterior_).savefig(figure, dpi=_DPI)
+    save_figure(ac.figures.classes(model.posterior_), figure)
     chains, sweeps = model.posterior_.stats["moved"].shape
     console.print(Text(f"\n{chains} chains of {sweeps} sweeps in {seconds:.0f} s. Now look at:"))
     console.print(Text(f"  {page}  a page to explore in a browser"))

@@ -99,6 +99,7 @@ def check(
 
     allocore check run.zarr --out check.csv --labels labels.csv --figure check.png
     """
+    from allocore.report.figures.run import save_figure
     from allocore.report.terminal import check_report
 
     for argument, path in (("out", out), ("labels", labels)):
@@ -118,7 +119,7 @@ def check(
             write_frame(frame, path)
             console.print(Text(f"Table written to {path}"))
     if figure is not None:
-        ac.figures.check(found).savefig(figure)
+        save_figure(ac.figures.check(found), figure)
         console.print(Text(f"Figure written to {figure}"))
 
 
@@ -286,6 +287,8 @@ def _check_figure(path: Path | None) -> None:
 
 
 def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
+    from allocore.report.figures.run import save_figure
+
     rows = wanted if isinstance(wanted, list) else wanted.astype(object).where(wanted.notna(), "").to_dict("records")
     others = [name for name in found.record.tensor.mode_names if name != found.mode]
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
@@ -293,7 +296,7 @@ def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> No
     if len(panels) > _PANELS:
         largest = found.predict(panels)["expected"].to_numpy().argsort()[::-1][:_PANELS]
         panels = [panels[place] for place in largest.tolist()]
-    ac.figures.forecast(found, panels).savefig(path)
+    save_figure(ac.figures.forecast(found, panels), path)
     few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
     console.print(Text(f"Figure written to {path}{few}"))
 

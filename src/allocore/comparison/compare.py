@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from allocore._io import ProcessLock, remove_unfinished, replacing
+from allocore._io import ProcessLock, read_inside, remove_unfinished, replacing, result_file
 from allocore._text import plural
 from allocore.comparison import tables
 from allocore.comparison.findings import comparison_findings
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 BUDGETS = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300)
 _FAILED = ".failed"
+_MOST_BYTES = 2**26  # of the file of a job
 
 
 @dataclass(frozen=True, repr=False)
@@ -331,7 +332,7 @@ def write(found: Comparison, folder: Path) -> None:
     """Write the table, the figures and the report of a comparison."""
     tables.write_table(found.table, folder)
     text = tables.report(found, tables.write_figures(found.table, folder))
-    with replacing(folder / "report.md") as file:
+    with result_file(folder / "report.md") as file:
         file.write(text.encode())
 
 
@@ -508,8 +509,8 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 def _read_json(path: Path, advice: str = "Remove it, and the job runs again") -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
-    except ValueError:
+        content = json.loads(read_inside(path.parent, path.name, _MOST_BYTES))
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise StoreError(path, f"is damaged. {advice}")

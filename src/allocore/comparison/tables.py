@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from allocore import figures
-from allocore._io import replacing
+from allocore._io import result_file
 from allocore._text import plural
 from allocore.comparison.findings import CRITERIA, SERIES, best_at_each_budget
 from allocore.comparison.models import Job, Settings, printed, series_name, shape_text
@@ -76,7 +76,7 @@ def summary_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def write_table(table: pd.DataFrame, folder: Path) -> None:
     """Write the results as CSV."""
-    with replacing(folder / "results.csv") as file:
+    with result_file(folder / "results.csv") as file:
         file.write(table.to_csv(index=False).encode())
 
 

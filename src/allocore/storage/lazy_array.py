@@ -175,7 +175,7 @@ class StoredArray(_LazyArray):
             if identity_of_draws(now) != identity_of_draws(self._attributes):
                 raise StoreError(self._run, "is no longer the run that was opened: open it again")
             on_damage = Damage(self._run, "raise").of_draws
-        folder, first = self._run / self._variable.path, index * self._step
-        values = read_values(folder, self._variable, chain, first, min(self._end, first + self._step), on_damage)
+        first = index * self._step
+        values = read_values(self._run, self._variable, chain, first, min(self._end, first + self._step), on_damage)
         values.flags.writeable = False
         return values

@@ -109,7 +109,7 @@ def _cells(cells: CountTensor | HeldOut) -> dict[str, Any]:
 def stored_sizes(path: Path, plan: Plan | None = None) -> dict[str, int]:
     """How many chains, and draws and sweeps of each, can be read; given a plan, all arrays must agree with it."""
     try:
-        metadata = read_json(path / METADATA)["metadata"]
+        metadata = read_json(path, METADATA)["metadata"]
         shapes = {"draw": "posterior/core_values", "sweep": "sweep_stats/moved"}
         found = {along: ArrayInfo.of(name, metadata[f"{name}/.zarray"]).shape for along, name in shapes.items()}
         sizes = {"chain": found["draw"][0], **{along: shape[1] for along, shape in found.items()}}

@@ -4,6 +4,7 @@ The skeleton has all arrays before the first sweep. Only the consolidated metada
 the metadata of the single arrays are updated when writing ends. The package's docstring describes the folder.
 """
 
+import os
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -120,7 +121,8 @@ def _write_numbers(folder: Path, name: str, size: int) -> None:
 def _collect_metadata(folder: Path) -> dict[str, Any]:
     """The metadata of all arrays and groups together. Zarr's own function would warn about the checkpoints."""
     files = [*folder.rglob(".zgroup"), *folder.rglob(".zarray"), *folder.rglob(".zattrs")]
-    metadata = {str(path.relative_to(folder).as_posix()): read_json(path) for path in sorted(files)}
+    names = sorted(path.relative_to(folder).as_posix() for path in files)
+    metadata = {name: read_json(folder, name) for name in names}
     return {"metadata": metadata, "zarr_consolidated_format": 1}
 
 
@@ -134,7 +136,7 @@ class ConsolidatedMetadata:
         self._folder = folder
         try:
             self.sizes = stored_sizes(folder, plan)
-            self._document = read_json(folder / METADATA)
+            self._document = read_json(folder, METADATA)
         except StoreError:
             self.sizes = {"chain": plan.chains, "draw": 0, "sweep": 0}
             with reporting_damage(folder, "the metadata of its arrays cannot be read"):
@@ -216,8 +218,9 @@ class ZarrStore:
         try:
             plan = read_plan(path, on_error)
             _check_resumable(path, plan, attributes)
-            remove_unfinished(path)
             remove_slices(path)
+            _check_links(path)
+            remove_unfinished(path)
             store = cls(path, plan, lock, on_error)
             store.extend(resumed(plan))
             return store
@@ -402,6 +405,14 @@ def _locked(path: Path) -> ProcessLock:
         raise StoreError(path, problem) from None
     except OSError as error:
         raise StoreError(path, f"cannot be written: {error.strerror or error}") from error
+
+
+def _check_links(path: Path) -> None:
+    """Refuse to write into a run with a folder that is a link out of it."""
+    for folder, names, _ in os.walk(path):
+        for inside in (Path(folder) / name for name in names):
+            if inside.is_symlink() and not inside.resolve().is_relative_to(path.resolve()):
+                raise StoreError(path, f"has a link out of its folder, and cannot be continued: {inside.name}")
 
 
 def _newest_state(folder: Path, plan: Plan) -> tuple[int, State] | None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._io import read_regular, replacing, settle
+from allocore._io import read_inside, replacing, settle
 from allocore.model.simulate import dispersions
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
@@ -46,9 +46,8 @@ def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[i
     """The sweep and state of the newest undamaged checkpoint; newer, damaged files are renamed, and returned too."""
     damaged: list[Path] = []
     for path in _checkpoints(folder):
-        content = path.read_bytes()
         try:
-            sweep = int(path.stem)
+            sweep, content = int(path.stem), read_inside(folder, path.name, _most_bytes(shape, spec))
             return sweep, _to_state(_read_arrays(content), sweep, shape, spec), damaged
         except Exception:  # NumPy and zipfile raise many kinds for a file that is truncated, zeroed or changed
             damaged.append(path)
@@ -57,7 +56,13 @@ def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[i
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit() and path.is_file()), reverse=True)
+    return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit()), reverse=True)
+
+
+def _most_bytes(shape: tuple[int, ...], spec: Spec) -> int:
+    """More than the file of a state can take."""
+    factors = sum(length * min(width, spec.budget) for length, width in zip(shape, spec.core_shape, strict=True))
+    return 8 * (factors + 2 * spec.budget * (1 + len(shape)) + dispersions(spec, shape)) + 100_000
 
 
 class SharedFolder(NamedTuple):
@@ -70,7 +75,7 @@ class SharedFolder(NamedTuple):
         """Write the states of a slice by their sweeps; return whether that was possible."""
         folder = Path(self.folder)
         try:
-            if (folder / _TOKEN).read_text(encoding="ascii") != self.token:
+            if read_inside(folder, _TOKEN, 1000) != self.token.encode():
                 return False
             arrays = {
                 f"{sweep}/{name}": each
@@ -101,10 +106,11 @@ def take_slice(
     run: Path, chain: int, first: int, last: int, shape: tuple[int, ...], spec: Spec
 ) -> dict[int, State] | None:
     """Read the states of a slice by their sweeps and remove its file; None if it cannot be read."""
-    path = run / _SLICES / f"{chain}-{first}-{last}.npz"
+    file = f"{_SLICES}/{chain}-{first}-{last}.npz"
+    most_bytes = (last - first + 1) * _most_bytes(shape, spec)
     by_sweep: dict[int, dict[str, NDArray[Any]]] = {}
     try:
-        for name, array in _read_arrays(read_regular(path)).items():
+        for name, array in _read_arrays(read_inside(run, file, most_bytes)).items():
             sweep, _, part = name.partition("/")
             by_sweep.setdefault(int(sweep), {})[part] = array
         return {sweep: _to_state(arrays, sweep, shape, spec) for sweep, arrays in by_sweep.items()}
@@ -112,7 +118,7 @@ def take_slice(
         return None
     finally:
         with suppress(OSError):
-            path.unlink()
+            (run / file).unlink()
 
 
 def remove_slices(run: Path) -> None:

@@ -25,8 +25,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._io import read_regular, replacing, settle
-from allocore._zarr import as_utf8, decode, encode, parsed_object, read_json
+from allocore._io import replacing, settle
+from allocore._zarr import as_utf8, encode, parsed_object, read_chunk, read_json
 from allocore.errors import InputError, StoreError, reason_of
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -178,7 +178,7 @@ class GrowingChunks:
     """One variable of one chain: the chunk that is being filled. It is written when it is full, or by `flush`."""
 
     def __init__(self, run: Path, chain: int, variable: Growing) -> None:
-        self._folder, self._chain, self._variable = run / variable.path, chain, variable
+        self._run, self._folder, self._chain, self._variable = run, run / variable.path, chain, variable
         self._shape = chunk_shape(variable)[1:]
         self._values = np.full((self._shape[0], *variable.shape), _never(variable), dtype=variable.dtype)
         self._index, self._stored, self._changed, self._damaged = 0, 0, False, False
@@ -193,7 +193,7 @@ class GrowingChunks:
 
         for first in range(0, size, self._shape[0]):
             last = min(first + self._shape[0], size)
-            values = read_values(self._folder, self._variable, self._chain, first, last, note)
+            values = read_values(self._run, self._variable, self._chain, first, last, note)
             if last < first + self._shape[0]:
                 self._values[: len(values)] = values
 
@@ -223,9 +223,7 @@ class GrowingChunks:
         self._changed = False
 
 
-def read_values(
-    folder: Path, variable: Growing, chain: int, first: int, last: int, on_damage: OnDamage
-) -> NDArray[Any]:
+def read_values(run: Path, variable: Growing, chain: int, first: int, last: int, on_damage: OnDamage) -> NDArray[Any]:
     """Values `first` to `last` of a chain; `first` begins a chunk. If `on_damage` does not raise, gaps stay unset."""
     _, step, *_ = shape = chunk_shape(variable)
     never = _never(variable)
@@ -234,14 +232,14 @@ def read_values(
         for name, where in _blocks(variable, chain, start // step):
             part = values[start - first : start - first + step][where]
             try:
-                stored = decode(read_regular(folder / name), 8 * math.prod(shape)).view(variable.dtype)
+                stored = read_chunk(run, f"{variable.path}/{name}", 8 * math.prod(shape)).view(variable.dtype)
                 part[...] = stored.reshape(shape, order="F")[0][tuple(slice(0, size) for size in part.shape)]
                 if (np.isnan(part) if np.isnan(never) else part < 0).any():
                     raise ValueError("some values were never written")
                 if variable.below is not None and (part >= variable.below).any():
                     raise ValueError(f"some values are not below {variable.below}")
             except (OSError, RuntimeError, ValueError) as error:
-                on_damage(folder / name, range(start, start + len(part)), error)
+                on_damage(run / variable.path / name, range(start, start + len(part)), error)
     return values
 
 
@@ -284,7 +282,7 @@ def read_attributes(path: Path) -> dict[str, Any]:
         kind = "is a tensor in shards, which must be fitted first" if is_sharded(path) else kind
         raise InputError("path", str(path), f"must be the folder of a run; this {kind}")
     with reporting_damage(path, "its attributes (.zattrs) cannot be read"):
-        attributes = read_json(path / ".zattrs")
+        attributes = read_json(path, ".zattrs")
         form = attributes["run_format"]
         wrong = [name for name in _ATTRIBUTES if form == RUN_FORMAT and not isinstance(attributes.get(name), str)]
         if wrong:
@@ -301,7 +299,7 @@ def read_attributes(path: Path) -> dict[str, Any]:
 def _newest_attributes(path: Path, attributes: dict[str, Any]) -> dict[str, Any]:
     """With the settings in the consolidated metadata: a plan changes there first, together with the sizes."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        settings = read_json(path / METADATA)["metadata"][".zattrs"]
+        settings = read_json(path, METADATA)["metadata"][".zattrs"]
         newest = {**attributes, "settings": settings["settings"]}
         if settings["checksum"] == with_checksum(newest)["checksum"]:
             return with_checksum(newest)

@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._io import replacing
+from allocore._io import no_file, remove_abandoned, replacing
 from allocore._memory import require_memory
 from allocore._text import plural, visible
 from allocore.errors import NO_VALUE, Described, InputError, reason_of, whole_number
@@ -508,7 +508,10 @@ class CountTensor:
             raise InputError("shards", shards, f"must be None unless `path` ends in .zarr; the path is {str(path)!r}")
         elif not target.name.endswith((".npz", ".parquet", ".tns", ".tns.gz")):
             raise InputError("path", str(target), "must end in .npz, .parquet, .tns, .tns.gz or .zarr")
+        elif kind := no_file(target):
+            raise InputError("path", str(target), f"must be a file, and this is {kind}")
         else:
+            remove_abandoned(target)
             write = {".npz": _write_npz, ".parquet": _write_parquet}.get(target.suffix, _write_tns)
             try:
                 write(self, target)

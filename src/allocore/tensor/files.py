@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from allocore._io import existing_file, parsed_json, replacing
+from allocore._io import existing_file, parsed_json, result_file
 from allocore._memory import require_memory
 from allocore._text import plural
 from allocore.errors import Described, InputError
@@ -312,9 +312,9 @@ def _from_plain_arrays(arrays: Arrays) -> CountTensor:
     return CountTensor(arrays["coords"], counts, arrays["shape"].tolist() if "shape" in arrays else None)
 
 
-def read_npz(path: Path, max_bytes: int | None = None) -> Arrays:
-    """Return the arrays of an `.npz` file, which may have at most `max_bytes` bytes of content."""
-    with _unreadable_as_input_error(path, "an .npz file of plain arrays"), zipfile.ZipFile(path) as archive:
+def read_npz(path: Path, max_bytes: int | None = None, content: IO[bytes] | None = None) -> Arrays:
+    """Return the arrays of an `.npz` file, perhaps open already, of at most `max_bytes` bytes of content."""
+    with _unreadable_as_input_error(path, "an .npz file of plain arrays"), zipfile.ZipFile(content or path) as archive:
         members = archive.infolist()
         size = sum(member.file_size for member in members)
         if max_bytes is not None and size > max_bytes:
@@ -554,7 +554,7 @@ def read_frame(path: Path, argument: str) -> pd.DataFrame:
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """Write a table without its index, completely or not at all."""
-    with replacing(path) as file:
+    with result_file(path) as file:
         if path.suffix.lower() != ".parquet":
             frame.to_csv(file, sep=_SEPARATORS[path.suffix.lower()], index=False)
         else:

@@ -24,9 +24,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._io import new_folder, read_regular, replacing
+from allocore._io import new_folder, replacing
 from allocore._memory import require_memory
-from allocore._zarr import CODEC, array_info, as_utf8, decode, encode, read_json, read_labels, read_static, write_json
+from allocore._zarr import (
+    CODEC,
+    array_info,
+    as_utf8,
+    encode,
+    read_chunk,
+    read_json,
+    read_labels,
+    read_static,
+    write_json,
+)
 from allocore.errors import InputError, whole_number
 from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape, sums_by_row
 from allocore.tensor.labels import ModeLabels, check_mode_names
@@ -92,7 +102,7 @@ class ShardFiles:
     def open(cls, path: Path) -> ShardFiles:
         """Read everything but the cells and the labels."""
         with damage_as_input_error(path):
-            about = read_json(path / ".zattrs")
+            about = read_json(path, ".zattrs")
             if about.get("format") != FORMAT:
                 raise ValueError(f"its format is {about.get('format')!r}, but {FORMAT!r} is expected")
             shape = check_shape(about["shape"])
@@ -119,7 +129,7 @@ class ShardFiles:
         with damage_as_input_error(self.path):
             lengths = enumerate(self.shape)
             found = tuple(read_labels(self.path, f"labels_{mode}", length) for mode, length in lengths)
-            if _hash_of_labels(found) != read_json(self.path / ".zattrs")["labels"]:
+            if _hash_of_labels(found) != read_json(self.path, ".zattrs")["labels"]:
                 raise ValueError("its labels have changed")
         return found
 
@@ -157,9 +167,9 @@ class ShardFiles:
     def _chunk(self, chunk: int, dtype: np.dtype[Any], cells: int) -> tuple[NDArray[Any], Int64s]:
         """Read the cells of one chunk, checked: kernels rely on coordinates being inside the tensor."""
         modes, size = len(self.shape), self.sizes.chunk
-        content = read_regular(self.path / f"coords/0.{chunk}")
-        coords = decode(content, modes * size * dtype.itemsize).view(dtype).reshape(modes, size)
-        counts = decode(read_regular(self.path / f"counts/{chunk}"), size * COUNT.itemsize).view(COUNT)
+        coords = read_chunk(self.path, f"coords/0.{chunk}", modes * size * dtype.itemsize).view(dtype)
+        coords = coords.reshape(modes, size)
+        counts = read_chunk(self.path, f"counts/{chunk}", size * COUNT.itemsize).view(COUNT)
         if hash_of_chunk(coords, counts) != self.hashes[chunk]:
             raise ValueError(f"chunk {chunk} has changed")
         coords, counts = coords[:, :cells], counts[:cells]
@@ -198,7 +208,7 @@ def damage_as_input_error(path: Path) -> Iterator[None]:
 def is_sharded(path: Path) -> bool:
     """Return whether a path is the folder of a sharded tensor."""
     try:
-        return bool(read_json(path / ".zattrs").get("format") == FORMAT)
+        return bool(read_json(path, ".zattrs").get("format") == FORMAT)
     except (OSError, ValueError):
         return False
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from allocore._io import replacing
+from allocore._io import result_file
 from allocore.classes.names import source_words
 from allocore.classes.summary import ShownDraw
 from allocore.errors import NO_VALUE, InputError, whole_number
@@ -360,6 +360,12 @@ def write_figure(figure: Figure, target: Path, formats: Sequence[str]) -> Iterat
     """Write a figure in each format, to `target` with a suffix, and yield each file once it exists."""
     for kind in formats:
         file = target.with_name(f"{target.name}.{kind}")
-        with style.look(), replacing(file) as stream:
-            figure.savefig(stream, format=kind, dpi=_DPI, metadata=_FORMATS[kind] or None)
+        save_figure(figure, file)
         yield file
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure, completely or not at all, in the format of its suffix."""
+    kind = path.suffix.lower().removeprefix(".")
+    with style.look(), result_file(path) as stream:
+        figure.savefig(stream, format=kind, dpi=_DPI, metadata=_FORMATS[kind] or None)

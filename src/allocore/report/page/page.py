@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from allocore._io import replacing
+from allocore._io import no_file, result_file
 from allocore.classes.summary import ShownDraw
 from allocore.errors import InputError, whole_number
 from allocore.report.fit import Fit
@@ -44,15 +44,15 @@ def write_page(
 ) -> Path:
     """Write the page of a posterior: see `allocore.write_report`."""
     target = Path(_DEFAULT if path is None else path)
-    if target.is_dir():
-        raise InputError("path", str(target), "must be a file such as report.html, not a folder")
+    if kind := no_file(target):
+        raise InputError("path", str(target), f"must be a file such as report.html, not {kind}")
     surprises = whole_number("surprises", surprises, least=0)
     title = " x ".join(post.record.tensor.mode_names) if title is None else str(title)
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
     page = render(payload(post, title, draw=draw, chain=chain, surprises=found))
     target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as file:
+    with result_file(target) as file:
         file.write(page.encode("utf-8"))
     if path is None:
         print(f"Report written to {target.resolve()}: open it in a browser")
