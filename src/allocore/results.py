@@ -188,7 +188,7 @@ class Posterior:
     @property
     def preliminary(self) -> bool:
         """Whether this is a quick look (`quick=True`), which `resume` continues to the whole fit."""
-        return self._record.full is not None
+        return self._record.preliminary
 
     @property
     def record(self) -> Record:
@@ -1041,7 +1041,7 @@ class Posterior:
             best = ", the best by log joint density"
         elif draws > 1 and draw == self._log_joint[chain].argmax():
             best = ", the best of the chain by log joint density"
-        return f"draw {draw}{of_chain}{best}"
+        return f"draw {draw}{of_chain}{best}" + " (a quick look)" * self.preliminary
 
 
 def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Posterior:

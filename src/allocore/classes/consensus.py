@@ -414,10 +414,11 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
         location_CM[:, m] = [number_C[group_C == group].min() for group in group_C]
     apart_C = (share_C < _SMALL) | (found.support < _WEAK)
     folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
+    source = f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}"
     no_chains = np.full(len(share_C), np.nan)
     return ClassSummary(
         tensor=tensor,
-        source=f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}",
+        source=source + " (a quick look)" * record.preliminary,
         findings=tuple(_findings(record, found, apart_C)),
         counted=record.spec.observation.class_sizes,
         modes=modes,
