@@ -173,6 +173,7 @@ NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, witho
             for option in ("--burn-in", "--draws", "--thin", "--max-chains", "--max-budget")
         ),
         *(([*CORE, option, 1], option, "'1'", NO_CHAINS) for option in ("--chains", "--sweeps")),
+        ([*CORE, "--quick"], "--quick", "True", NO_CHAINS),
         ([*CORE, "--likelihood", "bernoulli"], "--likelihood", "'bernoulli'", "must be poisson for nntuck"),
     ],
     ids=lambda each: " ".join(map(str, each)) if isinstance(each, list) else "",
