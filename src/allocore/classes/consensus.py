@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.spatial.distance import squareform
 
 from allocore._text import plural
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
@@ -410,7 +411,8 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
     # The number of a factor is the lowest number of the classes that share it.
     location_CM = np.empty((len(share_C), len(modes)), dtype=np.int64)
     for m, sharing_CC in enumerate(found.sharing):
-        group_C = average_linkage(1.0 - sharing_CC, 1.0 - _SHARED)
+        distance_P = squareform(1.0 - sharing_CC, checks=False)
+        group_C = average_linkage(len(sharing_CC), distance_P, 1.0 - _SHARED)
         location_CM[:, m] = [number_C[group_C == group].min() for group in group_C]
     apart_C = (share_C < _SMALL) | (found.support < _WEAK)
     folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
