@@ -293,7 +293,7 @@ def test_new_rows_have_the_classes_of_their_fit_and_advice_says_to_fold_in_again
     new = ac.as_tensor(np.random.default_rng(1).poisson(1.0, (*SHAPE[:2], 1)))
     folded = fitted.fold_in(new, progress=False)
     found = folded.diagnose()
-    assert found.reproducibility is fitted.reproducibility()
+    assert found.reproducibility.table is fitted.reproducibility().table
     assert found.predictions.findings[1].values["folded"]
     alone = Posterior(folded.record).diagnose()
     assert alone.classes.value == pytest.approx(alone.reproducibility.agreement)

@@ -89,7 +89,6 @@ class Posterior:
         self._numbering: Known | None = None
         # Slow results, computed once.
         self._consensus: Consensus | None = None
-        self._reproducibility: Reproducibility | None = None
         self._diagnosis: Diagnosis | None = None
         self._evaluations: dict[bool, Evaluation] = {}
         self._checks: dict[tuple[int, int], Check] = {}
@@ -704,7 +703,8 @@ class Posterior:
         if self._consensus is None:
             record, fit = drawn(self._record), self._fitted
             if fit is None:
-                self._consensus = find_consensus(record, self._folder, self._numbering, progress)
+                found = find_consensus(record, self._folder, self._numbering, progress)
+                self._consensus = found.compared(progress)
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus
@@ -712,7 +712,8 @@ class Posterior:
     def reproducibility(self, *, progress: bool = True) -> "Reproducibility":
         """Return how well sets of the chains agree on the classes: would another run find the same?
 
-        The consensus of random halves of the chains, and of smaller sets, is compared. It is computed once.
+        The consensus of random halves of the chains, and of smaller sets, is compared, once. New rows that were folded
+        in have the classes of their fit.
 
         Parameters
         ----------
@@ -730,16 +731,10 @@ class Posterior:
         >>> bool(0.0 <= model.posterior_.reproducibility().agreement <= 1.0)
         True
         """
-        from allocore.classes.profiles import ClassReader
-        from allocore.classes.reproducibility import check_chains, judge_reproducibility
-        from allocore.progress import draw_bar
+        from allocore.classes.reproducibility import check_chains
 
-        if self._reproducibility is None:
-            check_chains(len(self.core_values))
-            profiles = self.consensus(progress=progress).estimates.mean_profiles
-            with draw_bar("comparing chains", progress) as tick:
-                self._reproducibility = judge_reproducibility(ClassReader(drawn(self._record)), profiles, tick)
-        return self._reproducibility
+        check_chains(len(self.core_values))
+        return cast("Reproducibility", self.consensus(progress=progress).reproducibility)
 
     def best_draw(self) -> tuple[int, int]:
         """Return the draw with the highest log joint density.
@@ -936,8 +931,7 @@ class Posterior:
                 shares = share_traces(found.numbers[strong_C], found.shares_by_draw[..., strong_C])
             halves = None
             if record.spec.has_priors and len(record.core_values) >= LEAST_CHAINS:
-                # The classes of new rows are those of the fit.
-                halves = (self if self._fitted is None else self._fitted).reproducibility()
+                halves = self.reproducibility()
             likelihood, fit = likelihood_findings(record), self._fit_answer()
             self._diagnosis = diagnose(record, likelihood, shares, halves, fit, self._threads)
         return self._diagnosis

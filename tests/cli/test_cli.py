@@ -295,7 +295,9 @@ def test_resume_makes_later_sweeps(run, run_copy):
     post = model.fit(ac.open_run(run_copy).tensor).posterior_
     assert ac.open_run(run_copy).core_values.tobytes() == post.core_values.tobytes()
     assert "already complete" in as_words(run("resume", run_copy, "--sweeps", 14)[1])
-    assert_refused(run("resume", run_copy, "--sweeps", 9), "--sweeps", "9", "must be 14, as planned, or at least 4 more")
+    assert_refused(
+        run("resume", run_copy, "--sweeps", 9), "--sweeps", "9", "must be 14, as planned, or at least 4 more"
+    )
 
 
 def test_a_quick_look_is_preliminary_and_resumes_to_the_whole_fit(run, data, tmp_path):

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from html import escape
 from itertools import product
 from pathlib import Path
@@ -19,6 +20,7 @@ from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_si
 from allocore.classes.names import classes_html, names_of
 from allocore.classes.numbering import Known, Numbers, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
+from allocore.classes.reproducibility import LEAST_CHAINS, Reproducibility, judge_reproducibility
 from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
@@ -183,7 +185,10 @@ def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", p
 
         estimates, chosen = _matched_estimates(folded, found.draws, found.mean_profiles, pairs())
     number_C, names = consensus.numbers[chosen], tuple(consensus.names[place] for place in chosen.tolist())
-    return Consensus(record, estimates, Numbers(number_C, names, Known(number_C, names, estimates.mean_profiles)))
+    numbers = Numbers(number_C, names, Known(number_C, names, estimates.mean_profiles))
+    of_run = consensus.reproducibility
+    halves = None if of_run is None else replace(of_run, found_by_halves=of_run.found_by_halves[chosen])
+    return Consensus(record, estimates, numbers, halves)
 
 
 class _FoldedReader(ClassReader):
@@ -215,6 +220,8 @@ class Consensus:
         The run: its data, settings, draws and trace.
     estimates, numbering : Estimates, Numbers
         The consensus classes as arrays, and their numbers and names.
+    reproducibility : Reproducibility, optional
+        How well sets of chains agree on the classes; None with fewer than four chains.
 
     Examples
     --------
@@ -225,9 +232,20 @@ class Consensus:
     (True, 5, 3)
     """
 
-    def __init__(self, record: Record, estimates: Estimates, numbering: Numbers) -> None:
+    def __init__(
+        self, record: Record, estimates: Estimates, numbering: Numbers, reproducibility: Reproducibility | None = None
+    ) -> None:
         self._record, self.estimates, self.numbering = record, estimates, numbering
-        self.summary: ClassSummary = _summarize(record, estimates, numbering)
+        self.reproducibility = reproducibility
+        self.summary: ClassSummary = _summarize(record, estimates, numbering, reproducibility)
+
+    def compared(self, progress: bool) -> "Consensus":
+        """Return the consensus with how well sets of its chains agree, if there are enough of them."""
+        if len(self._record.core_values) < LEAST_CHAINS:
+            return self
+        with draw_bar("comparing chains", progress) as tick:
+            found = judge_reproducibility(ClassReader(self._record), self.estimates.mean_profiles, tick)
+        return Consensus(self._record, self.estimates, self.numbering, found)
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -300,8 +318,9 @@ class Consensus:
         pandas.DataFrame
             One row per class, by its number: its `name`; `value`, its expected count in observed cells; `share`, its
             part of the total, averaged over all draws, with the 90% interval `share_low` to `share_high`; `support`,
-            the share of chains that hold it (NaN with one chain), and `support_draws`, that of draws; `apart`, whether
-            it is small (below 0.2%) or fewer than three quarters of the chains hold it.
+            the share of chains that hold it (NaN with one chain), and `support_draws`, that of draws; `found_again`,
+            how often half of the chains finds it (NaN with fewer than four chains); `apart`, whether it is small (below
+            0.2%) or fewer than three quarters of the chains hold it.
 
             For each mode, `<mode>_factor` is the number of its factor: the lowest number of the classes that share it.
             `<mode>_top` names the heaviest labels of its profile, `<mode>_peak` the highest stretches of time, if
@@ -404,7 +423,9 @@ class Consensus:
         return f"{heading}{classes_html(self.summary, '.classes()')}"
 
 
-def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSummary:
+def _summarize(
+    record: Record, found: Estimates, numbering: Numbers, reproducibility: Reproducibility | None
+) -> ClassSummary:
     tensor, modes = record.tensor, shown_modes(record.tensor)
     share_C, number_C = found.share, numbering.number_C
     chains, draws = record.core_values.shape[:2]
@@ -429,7 +450,12 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
         value_C=found.value,
         share_C=share_C,
         interval_C2=found.share_interval,
-        support=Support(found.support_draws, found.support_chains if chains > 1 else no_chains, chains),
+        support=Support(
+            found.support_draws,
+            found.support_chains if chains > 1 else no_chains,
+            chains,
+            None if reproducibility is None else reproducibility.found_by_halves,
+        ),
         apart_C=apart_C,
         location_CM=location_CM,
         factors=factors_in_use(profiles_of(tensor, modes, found.factors), location_CM, share_C),
