@@ -219,7 +219,8 @@ def predictions_answer(record: Record, error: PredictiveError | None, *, equal: 
         return _answer_on_predictions(nats, one, _more(record, "chains", LEAST_CHAINS))
     if error is None or math.isnan(nats):
         why = "no-counts" if error is not None else "on-disk"
-        return _answer_on_predictions(nats, Finding("predictions-not-judged", "caution", {"why": why}))
+        advice = [] if error is not None else [Finding("hold-out-cells")]
+        return _answer_on_predictions(nats, Finding("predictions-not-judged", "caution", {"why": why}), *advice)
     level: Level = "good" if nats <= ERROR_GOOD else "caution" if nats <= ERROR_CAUTION else "poor"
     known = Finding("predictive-error", level, {**error._asdict(), "chains": chains, "answer": level})
     # The variance of a mean over chains is inverse to their number.
