@@ -85,6 +85,7 @@ def test_the_error_is_not_known_if_the_cells_are_on_disk_or_none_can_be_scored()
         ("caution", "on-disk"),
         ("caution", "no-counts"),
     ]
+    assert [kinds(each)[1:] for each in (on_disk, impossible)] == [["hold-out-cells"], []]
 
 
 # Classes
@@ -293,7 +294,35 @@ def test_new_rows_have_the_classes_of_their_fit_and_advice_says_to_fold_in_again
     new = ac.as_tensor(np.random.default_rng(1).poisson(1.0, (*SHAPE[:2], 1)))
     folded = fitted.fold_in(new, progress=False)
     found = folded.diagnose()
-    assert found.reproducibility is fitted.reproducibility()
+    assert found.reproducibility.table is fitted.reproducibility().table
     assert found.predictions.findings[1].values["folded"]
     alone = Posterior(folded.record).diagnose()
     assert alone.classes.value == pytest.approx(alone.reproducibility.agreement)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "size",
+    [
+        {"burn_in": 30, "draws": 2, "thin": 1, "chains": 4},
+        {"sweeps": 16, "chains": 8},
+        {"sweeps": 100, "chains": 1},
+    ],
+    ids=["few draws", "short", "one chain"],
+)
+@pytest.mark.parametrize("data", ["flights", "simulated"])
+def test_advice_that_is_followed_turns_the_lights_green(tmp_path, data, size):
+    rng, path = np.random.default_rng(0), tmp_path / "run.zarr"
+    who, what, when = (rng.dirichlet(np.full(length, 0.3), size=4).T for length in (12, 10, 8))
+    simulated = ac.as_tensor(rng.poisson(375.0 * np.einsum("iq,jq,kq->ijk", who, what, when)))
+    budget, Y = (10, ac.load_flights()) if data == "flights" else (4, simulated)
+    post = ac.AlloCore(budget, **size, seed=2, progress=False, store=path).fit(Y).posterior_
+    for _ in range(5):
+        found = post.diagnose()
+        advice = [each for each in found.findings if each.kind in ("more-draws", "more-sweeps", "more-chains")]
+        if not advice:
+            break
+        what_to_raise = advice[0].kind.removeprefix("more-")
+        number = advice[0].values[what_to_raise]
+        post = ac.AlloCore.resume(path, **{what_to_raise: number}, progress=False).posterior_
+    assert (found.predictions.level, found.classes.level) == ("good", "good")

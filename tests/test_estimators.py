@@ -268,6 +268,7 @@ DEFAULTS = {
     "max_sweeps": None,
     "max_chains": None,
     "max_time": None,
+    "quick": False,
     "seed": None,
     "threads": None,
     "store": None,

@@ -204,9 +204,10 @@ def predictions_answer(record: Record, error: PredictiveError | None, *, equal: 
     nats = math.nan if error is None else error.nats
     if equal:
         return _answer_on_predictions(nats, Finding("equal-draws", "poor"))
-    if record.full is not None:
+    if record.preliminary:
         size = dict(zip(("chains", "sweeps"), record.stats["moved"].shape, strict=True))
-        return _answer_on_predictions(nats, Finding("quick-look", "caution", size))
+        look = Finding("quick-look", "caution", {**size, "stored": record.attributes is not None})
+        return _answer_on_predictions(nats, look)
     if draws < LEAST_DRAWS:
         few = Finding("predictions-few-draws", "caution", {"draws": draws, "least": LEAST_DRAWS})
         return _answer_on_predictions(nats, few, _more(record, "draws", LEAST_DRAWS))
@@ -218,7 +219,8 @@ def predictions_answer(record: Record, error: PredictiveError | None, *, equal: 
         return _answer_on_predictions(nats, one, _more(record, "chains", LEAST_CHAINS))
     if error is None or math.isnan(nats):
         why = "no-counts" if error is not None else "on-disk"
-        return _answer_on_predictions(nats, Finding("predictions-not-judged", "caution", {"why": why}))
+        advice = [] if error is not None else [Finding("hold-out-cells")]
+        return _answer_on_predictions(nats, Finding("predictions-not-judged", "caution", {"why": why}), *advice)
     level: Level = "good" if nats <= ERROR_GOOD else "caution" if nats <= ERROR_CAUTION else "poor"
     known = Finding("predictive-error", level, {**error._asdict(), "chains": chains, "answer": level})
     # The variance of a mean over chains is inverse to their number.
@@ -246,14 +248,14 @@ def classes_answer(record: Record, halves: Reproducibility | None) -> Answer:
             return Answer(question, "caution", math.nan, (Finding("classes-no-draws", "caution"),))
         chains = {"chains": len(record.core_values), "least": LEAST_CHAINS}
         few = Finding("classes-few-chains", "caution", chains)
-        advice = [] if record.full is not None else [_more(record, "chains", _MANY_CHAINS)]
+        advice = [] if record.preliminary else [_more(record, "chains", _MANY_CHAINS)]
         return Answer(question, "caution", math.nan, (few, *advice))
     agreement, classes = halves.agreement, len(halves.found_by_halves)
     level: Level = "good" if agreement >= AGREEMENT_GOOD else "caution" if agreement >= AGREEMENT_CAUTION else "poor"
-    if record.full is not None:
+    if record.preliminary:
         level = max(level, "caution", key=_ORDER.index)
     found = [Finding("classes-found-again", level, {"agreement": agreement, "classes": classes})]
-    if level != "good" and record.full is None:
+    if level != "good" and not record.preliminary:
         found.append(_advice_on_classes(record, halves))
     if classes:
         sure = int((halves.found_by_halves >= _SURE).sum())

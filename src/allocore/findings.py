@@ -173,11 +173,14 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "predictions-no-draws": "Maximum likelihood gives one estimate and no draws, so the error of predictions is not "
     "known, and intervals leave it out. Tucker, CP and AlloCore have draws.",
     "equal-draws": "No. All draws are equal, so these are not draws of a posterior: fit again with another seed.",
-    "quick-look": "Preliminary: this is a quick look, {chains:count chain} of {sweeps} sweeps. Resume it for the whole "
-    "fit (allocore resume RUN), or fit without quick.",
+    "quick-look": "Preliminary: this is a quick look, {chains:count chain} of {sweeps} sweeps. {stored:Resume it for "
+    "the whole fit (allocore resume RUN)|Fit without quick (--quick) for the whole fit, or with store (--out) to "
+    "resume it}.",
     "predictions-few-draws": "Not known: {draws:count draw} per chain {draws:is|are} too few; it takes {least}.",
     "predictions-one-chain": "Not known: it takes several chains to see how much predictions depend on the chain.",
     "predictions-not-judged": "Not known: {why:unscored}.",
+    "hold-out-cells": "If the tensor fits into memory, fit again with held-out cells, which are scored (ac.hold_out, "
+    "or allocore fit --hold-out 0.01).",
     # Diagnosis: classes
     "classes-no-draws": "Not known: maximum likelihood gives one estimate and no chains to compare.",
     "classes-few-chains": "Not known: it takes at least {least} chains to say, and there {chains:is|are} {chains}.",

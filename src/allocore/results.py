@@ -100,7 +100,6 @@ class Posterior:
         self._whole: Posterior | None = None  # the posterior that these chains are from
         # Slow results, computed once.
         self._consensus: Consensus | None = None
-        self._reproducibility: Reproducibility | None = None
         self._diagnosis: Diagnosis | None = None
         self._evaluations: dict[bool, Evaluation] = {}
         self._checks: dict[tuple[int, int], Check] = {}
@@ -199,7 +198,7 @@ class Posterior:
     @property
     def preliminary(self) -> bool:
         """Whether this is a quick look (`quick=True`), which `resume` continues to the whole fit."""
-        return self._record.full is not None
+        return self._record.preliminary
 
     @property
     def record(self) -> Record:
@@ -718,7 +717,8 @@ class Posterior:
             if fit is None:
                 # Some chains have their own consensus, whose classes are numbered as those of all chains.
                 known = None if self._whole is None else self._whole.consensus(progress=progress).numbering.known
-                self._consensus = find_consensus(record, self._folder, known, self._start, progress)
+                found = find_consensus(record, self._folder, known, self._start, progress)
+                self._consensus = found.compared(progress)
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus
@@ -726,7 +726,8 @@ class Posterior:
     def reproducibility(self, *, progress: bool = True) -> "Reproducibility":
         """Return how well sets of the chains agree on the classes: would another run find the same?
 
-        The consensus of random halves of the chains, and of smaller sets, is compared. It is computed once.
+        The consensus of random halves of the chains, and of smaller sets, is compared, once. New rows that were folded
+        in have the classes of their fit.
 
         Parameters
         ----------
@@ -744,16 +745,10 @@ class Posterior:
         >>> bool(0.0 <= model.posterior_.reproducibility().agreement <= 1.0)
         True
         """
-        from allocore.classes.profiles import ClassReader
-        from allocore.classes.reproducibility import check_chains, judge_reproducibility
-        from allocore.progress import draw_bar
+        from allocore.classes.reproducibility import check_chains
 
-        if self._reproducibility is None:
-            check_chains(len(self.core_values))
-            profiles = self.consensus(progress=progress).estimates.mean_profiles
-            with draw_bar("comparing chains", progress) as tick:
-                self._reproducibility = judge_reproducibility(ClassReader(drawn(self._record)), profiles, tick)
-        return self._reproducibility
+        check_chains(len(self.core_values))
+        return cast("Reproducibility", self.consensus(progress=progress).reproducibility)
 
     def best_draw(self) -> tuple[int, int]:
         """Return the draw with the highest log joint density.
@@ -950,8 +945,7 @@ class Posterior:
                 shares = share_traces(found.numbers[strong_C], found.shares_by_draw[..., strong_C])
             halves = None
             if record.spec.has_priors and len(record.core_values) >= LEAST_CHAINS:
-                # The classes of new rows are those of the fit.
-                halves = (self if self._fitted is None else self._fitted).reproducibility()
+                halves = self.reproducibility()
             likelihood, fit = likelihood_findings(record), self._fit_answer()
             self._diagnosis = diagnose(record, likelihood, shares, halves, fit, self._threads)
         return self._diagnosis
@@ -1049,7 +1043,7 @@ class Posterior:
             best = ", the best by log joint density"
         elif draws > 1 and draw == self._log_joint[chain].argmax():
             best = ", the best of the chain by log joint density"
-        return f"draw {draw}{of_chain}{best}"
+        return f"draw {draw}{of_chain}{best}" + " (a quick look)" * self.preliminary
 
 
 def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Posterior:

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from allocore.classes import tracks
+from allocore.classes.names import support_words
 from allocore.classes.reproducibility import _sizes, agreement, expected_agreement
 from allocore.classes.tracks import SharedClasses
 from support.errors import refused
@@ -68,3 +70,21 @@ def test_it_takes_four_chains():
 def test_it_is_computed_once():
     post = run(*[[A, B]] * 4)
     assert post.reproducibility() is post.reproducibility()
+
+
+def test_the_table_of_classes_says_how_often_halves_find_each():
+    post = run([A, B], [A, B], [A, C], [A, C])
+    table, found = post.consensus().classes(), post.reproducibility()
+    assert table["found_again"].tolist() == found.found_by_halves.tolist()
+    assert table["found_again"].iloc[0] == 1.0
+    assert post.consensus().reproducibility is found, "it is computed once"
+    assert "100% of halves" in support_words(post.consensus().summary, 0)
+    assert run([A], [A], [A]).consensus().classes()["found_again"].isna().all()
+
+
+def test_only_the_largest_tracks_of_many_are_compared(monkeypatch):
+    few = run(*[[A, B, C]] * 4).reproducibility()
+    monkeypatch.setattr(tracks, "_MOST_TRACKS", 8)
+    post = run(*[[A, B, C]] * 4)
+    assert post.reproducibility().table["covered"].item() < few.table["covered"].item()
+    assert len(post.consensus().share) == 2

@@ -287,6 +287,33 @@ def test_resume_does_nothing_for_a_finished_run_unless_it_shall_be_longer(run, r
     assert ac.open_run(run_copy).core_values.tobytes() == post.core_values.tobytes()
 
 
+def test_resume_makes_later_sweeps(run, run_copy):
+    code, out, err = run("resume", run_copy, "--sweeps", 14)
+    assert (code, err) == (0, "")
+    assert f"Seed 3. Run written to {run_copy}" in as_words(out)
+    model = ac.AlloCore(2, burn_in=6, draws=4, thin=2, chains=4, seed=3, progress=False)
+    post = model.fit(ac.open_run(run_copy).tensor).posterior_
+    assert ac.open_run(run_copy).core_values.tobytes() == post.core_values.tobytes()
+    assert "already complete" in as_words(run("resume", run_copy, "--sweeps", 14)[1])
+    assert_refused(
+        run("resume", run_copy, "--sweeps", 9), "--sweeps", "9", "must be 14, as planned, or at least 4 more"
+    )
+
+
+def test_a_quick_look_is_preliminary_and_resumes_to_the_whole_fit(run, data, tmp_path):
+    path, size = tmp_path / "run.zarr", ["--sweeps", 8, "--chains", 4, "--budget", 2, "--seed", 1]
+    code, out, _ = run("fit", data, "--quick", *size, "--out", path)
+    assert code == 0
+    assert "(a quick look)" in as_words(out)
+    assert "allocore resume RUN" in as_words(out)
+    assert "--out" in as_words(run("fit", data, "--quick", *size)[1].split("Preliminary")[1].split("?")[0])
+    assert "a quick look at a larger run" in as_words(run("info", path)[1])
+    assert run("resume", path)[0] == 0
+    post = ac.AlloCore(2, sweeps=8, chains=4, seed=1, progress=False).fit(ac.load_tensor(data)).posterior_
+    assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
+    assert not ac.open_run(path).preliminary
+
+
 def test_resume_goes_on_with_any_model(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     settings = {"burn_in": 1, "thin": 1, "chains": 1, "seed": 1, "progress": False}

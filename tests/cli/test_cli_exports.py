@@ -60,7 +60,7 @@ def test_a_summary_writes_classes_profiles_and_factors_of_the_consensus(run, run
         assert len(table) > 0
         for name in table:
             if table[name].dtype == np.float64:
-                np.testing.assert_allclose(written[name], table[name], rtol=1e-14)
+                np.testing.assert_allclose(pd.to_numeric(written[name]), table[name], rtol=1e-14)
             else:
                 assert written[name].tolist() == table[name].tolist()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in paths.values())

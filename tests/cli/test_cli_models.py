@@ -173,6 +173,7 @@ NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, witho
             for option in ("--burn-in", "--draws", "--thin", "--max-chains", "--max-budget")
         ),
         *(([*CORE, option, 1], option, "'1'", NO_CHAINS) for option in ("--chains", "--sweeps")),
+        ([*CORE, "--quick"], "--quick", "True", NO_CHAINS),
         ([*CORE, "--likelihood", "bernoulli"], "--likelihood", "'bernoulli'", "must be poisson for nntuck"),
     ],
     ids=lambda each: " ".join(map(str, each)) if isinstance(each, list) else "",
@@ -209,7 +210,7 @@ def test_the_help_has_every_setting_of_the_models_with_the_defaults_of_the_api(r
                 continue
             assert f"--{field.name.replace('_', '-')} " in out
             default = MOST.get(field.name, field.default)
-            if isinstance(default, int | float) and field.name != "budget":
+            if type(default) in (int, float) and field.name != "budget":
                 assert told[field.name].endswith(f" The default is {default:g}."), field.name
     for name in ("sweeps", "chains"):
         assert told[name].endswith(" The default is auto.")

@@ -72,6 +72,7 @@ def test_a_run_ends_when_it_has_settled_or_has_reached_a_limit(plan, judged):
 def test_the_last_round_ends_at_the_limit():
     assert grown(replace(PLAN, growth=replace(GROWTH, max_sweeps=300)), DRIFTS).schedule == Schedule(250, 25, 2)
     assert grown(replace(PLAN, growth=replace(GROWTH, max_sweeps=255)), DRIFTS).schedule == Schedule(250, 5, 1)
+    assert grown(replace(PLAN, growth=replace(GROWTH, max_sweeps=310)), DRIFTS).schedule == Schedule(260, 25, 2)
     assert grown(replace(PLAN, growth=replace(GROWTH, max_chains=12)), FEW_CHAINS).chains == 12
 
 
@@ -131,6 +132,13 @@ def test_a_number_of_draws_or_chains_ends_the_growth_of_a_run(few, tmp_path):
     assert model.posterior_.core_values.shape[:2] == (9, 11)
     assert read_plan(path, "raise").growth is None
     assert (model.sweeps, model.chains, model.draws) == ("auto", 9, 11)
+
+
+def test_a_number_of_sweeps_ends_only_the_growth_of_sweeps():
+    later = PLAN.resumed(sweeps=1000)
+    assert later == replace(PLAN, schedule=Schedule(250, 25, 30), growth=replace(GROWTH, sweeps=False))
+    assert PLAN.resumed(sweeps=1000, chains=9).growth is None
+    assert PLAN.resumed(sweeps=250).schedule == PLAN.schedule
 
 
 def test_chains_of_a_run_with_a_fixed_number_do_not_grow(tmp_path):

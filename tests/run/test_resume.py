@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -116,6 +117,86 @@ def test_a_longer_run_that_is_stopped_keeps_its_new_length(finished_copy, stop_a
     with pytest.warns(UserWarning, match="stopped: 4 of 9 draws"):
         ac.AlloCore.resume(path, draws=9, threads=1, progress=False)
     assert_same(ac.AlloCore.resume(path, progress=False).posterior_, longer)
+
+
+# Later: the planned sweeps, 11 of each chain, become burn-in
+
+
+@cache
+def later_run(sweeps=23, chains=2):
+    """The run that had the later schedule from the start."""
+    schedule = {23: {"burn_in": 11, "thin": 3}, 25: {"burn_in": 13, "thin": 3}}[sweeps]
+    return model_like(MODELS[0], **schedule, chains=chains).fit(TENSOR).posterior_
+
+
+@pytest.mark.parametrize("where", [{"threads": 1}, "executor"])
+def test_a_run_with_later_sweeps_has_the_bytes_of_one_that_had_them_from_the_start(finished_copy, where):
+    path = finished_copy(0)
+    with ThreadPoolExecutor(2) as pool:
+        how = {"executor": pool} if where == "executor" else where
+        model = ac.AlloCore.resume(path, sweeps=23, progress=False, **how)
+    assert (model.burn_in, model.draws, model.thin, model.sweeps) == (11, 4, 3, "auto")
+    assert_same(model.posterior_, later_run())
+    assert_same(ac.open_run(path), later_run())
+    assert_same(ac.AlloCore.resume(path, sweeps=23, progress=False).posterior_, later_run())
+
+
+@pytest.mark.parametrize("again", [{}, {"sweeps": 23}])
+@pytest.mark.parametrize("stop_in", [3, 19])
+def test_a_run_with_later_sweeps_that_is_stopped_goes_on_to_the_same_bytes(finished_copy, stop_at, stop_in, again):
+    path = finished_copy(0)
+    stop_at(stop_in)
+    ends = pytest.raises(KeyboardInterrupt) if stop_in == 3 else pytest.warns(UserWarning, match="stopped: 3 of 4")
+    with ends:
+        ac.AlloCore.resume(path, sweeps=23, threads=1, progress=False)
+    assert_same(ac.AlloCore.resume(path, progress=False, **again).posterior_, later_run())
+
+
+def test_later_sweeps_and_more_chains_go_together(finished_copy):
+    path = finished_copy(0)
+    assert_same(ac.AlloCore.resume(path, sweeps=25, chains=3, progress=False).posterior_, later_run(25, 3))
+
+
+def test_an_unfinished_run_can_get_later_sweeps(tmp_path, stop_at):
+    path = tmp_path / "run.zarr"
+    stop_at(7)
+    with pytest.raises(KeyboardInterrupt):
+        model_like(MODELS[0], store=path, threads=1).fit(TENSOR)
+    assert_same(ac.AlloCore.resume(path, sweeps=23, progress=False).posterior_, later_run())
+
+
+def test_damaged_draws_do_not_matter_once_later_ones_replace_them(finished_copy):
+    path = finished_copy(0)
+    for chunk in (path / "posterior" / "core_values").glob("[0-9]*"):
+        chunk.write_bytes(b"damaged")
+    with pytest.raises(ac.StoreError):
+        ac.AlloCore.resume(path)
+    assert_same(ac.AlloCore.resume(path, sweeps=23, progress=False).posterior_, later_run())
+
+
+def test_a_run_that_began_at_another_can_get_later_sweeps(tmp_path):
+    path, start = tmp_path / "run.zarr", whole_run(0)
+    straight = model_like(MODELS[0], burn_in=11, thin=3).fit(TENSOR, start=start).posterior_
+    model_like(MODELS[0], store=path).fit(TENSOR, start=start)
+    assert_same(ac.AlloCore.resume(path, sweeps=23, progress=False).posterior_, straight)
+
+
+def test_folded_rows_cannot_get_later_sweeps(tmp_path):
+    path, new = tmp_path / "rows.zarr", ac.as_tensor(np.ones((6, 5, 1), dtype=int))
+    whole_run(0).fold_in(new, progress=False).save(path)
+    with refused_file(path):
+        ac.AlloCore.resume(path, sweeps=2300)
+
+
+@pytest.mark.parametrize("sweeps", [0, 1.5, "23", 10, 12, 14])
+def test_too_few_sweeps_for_new_draws_are_refused_and_the_run_stays_as_it_is(finished_copy, sweeps):
+    path = finished_copy(0)
+    before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+    with refused("sweeps", sweeps):
+        ac.AlloCore.resume(path, sweeps=sweeps)
+    with refused("sweeps", 23, "must be left out if draws is given"):
+        ac.AlloCore.resume(path, sweeps=23, draws=9)
+    assert before == {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
 
 
 def test_resuming_a_finished_run_draws_nothing_and_gives_its_posterior(finished_copy, monkeypatch):

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from html import escape
 from itertools import product
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.spatial.distance import squareform
 
 from allocore._text import plural
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
@@ -18,6 +20,7 @@ from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_si
 from allocore.classes.names import classes_html, names_of
 from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
+from allocore.classes.reproducibility import LEAST_CHAINS, Reproducibility, judge_reproducibility
 from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
@@ -193,7 +196,9 @@ def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", p
     if record.folded_mode is not None:
         rows[record.folded_mode].fill(-1)  # all rows of this mode are new
     numbers = carried_over(Numbers(consensus.numbers[chosen], names, consensus.numbering.known), rows)
-    return Consensus(record, estimates, numbers)
+    of_run = consensus.reproducibility
+    halves = None if of_run is None else replace(of_run, found_by_halves=of_run.found_by_halves[chosen])
+    return Consensus(record, estimates, numbers, reproducibility=halves)
 
 
 class _FoldedReader(ClassReader):
@@ -228,6 +233,8 @@ class Consensus:
         The consensus classes as arrays, and their numbers and names.
     start : Numbers, optional
         The numbers and names of the run where this one started, if it is a refit.
+    reproducibility : Reproducibility, optional
+        How well sets of chains agree on the classes; None with fewer than four chains.
 
     Examples
     --------
@@ -238,9 +245,25 @@ class Consensus:
     (True, 5, 3)
     """
 
-    def __init__(self, record: Record, estimates: Estimates, numbering: Numbers, start: Numbers | None = None) -> None:
-        self._record, self.estimates, self.numbering = record, estimates, numbering
-        self.summary: ClassSummary = _summarize(record, estimates, numbering, start)
+    def __init__(
+        self,
+        record: Record,
+        estimates: Estimates,
+        numbering: Numbers,
+        start: Numbers | None = None,
+        reproducibility: Reproducibility | None = None,
+    ) -> None:
+        self._record, self.estimates, self.numbering, self._start = record, estimates, numbering, start
+        self.reproducibility = reproducibility
+        self.summary: ClassSummary = _summarize(record, estimates, numbering, start, reproducibility)
+
+    def compared(self, progress: bool) -> "Consensus":
+        """Return the consensus with how well sets of its chains agree, if there are enough of them."""
+        if len(self._record.core_values) < LEAST_CHAINS:
+            return self
+        with draw_bar("comparing chains", progress) as tick:
+            found = judge_reproducibility(ClassReader(self._record), self.estimates.mean_profiles, tick)
+        return Consensus(self._record, self.estimates, self.numbering, self._start, found)
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -313,8 +336,9 @@ class Consensus:
         pandas.DataFrame
             One row per class, by its number: its `name`; `value`, its expected count in observed cells; `share`, its
             part of the total, averaged over all draws, with the 90% interval `share_low` to `share_high`; `support`,
-            the share of chains that hold it (NaN with one chain), and `support_draws`, that of draws; `apart`, whether
-            it is small (below 0.2%) or fewer than three quarters of the chains hold it.
+            the share of chains that hold it (NaN with one chain), and `support_draws`, that of draws; `found_again`,
+            how often half of the chains finds it (NaN with fewer than four chains); `apart`, whether it is small (below
+            0.2%) or fewer than three quarters of the chains hold it.
 
             For each mode, `<mode>_factor` is the number of its factor: the lowest number of the classes that share it.
             `<mode>_top` names the heaviest labels of its profile, `<mode>_peak` the highest stretches of time, if
@@ -417,21 +441,29 @@ class Consensus:
         return f"{heading}{classes_html(self.summary, '.classes()')}"
 
 
-def _summarize(record: Record, found: Estimates, numbering: Numbers, start: Numbers | None) -> ClassSummary:
+def _summarize(
+    record: Record,
+    found: Estimates,
+    numbering: Numbers,
+    start: Numbers | None,
+    reproducibility: Reproducibility | None,
+) -> ClassSummary:
     tensor, modes = record.tensor, shown_modes(record.tensor)
     share_C, number_C = found.share, numbering.number_C
     chains, draws = record.core_values.shape[:2]
     # The number of a factor is the lowest number of the classes that share it.
     location_CM = np.empty((len(share_C), len(modes)), dtype=np.int64)
     for m, sharing_CC in enumerate(found.sharing):
-        group_C = average_linkage(1.0 - sharing_CC, 1.0 - _SHARED)
+        distance_P = squareform(1.0 - sharing_CC, checks=False)
+        group_C = average_linkage(len(sharing_CC), distance_P, 1.0 - _SHARED)
         location_CM[:, m] = [number_C[group_C == group].min() for group in group_C]
     apart_C = (share_C < _SMALL) | (found.support < _WEAK)
     folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
+    source = f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}"
     no_chains = np.full(len(share_C), np.nan)
     return ClassSummary(
         tensor=tensor,
-        source=f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}",
+        source=source + " (a quick look)" * record.preliminary,
         findings=(*_findings(record, found, apart_C), *(() if start is None else (_since(start, numbering),))),
         counted=record.spec.observation.class_sizes,
         modes=modes,
@@ -440,7 +472,12 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers, start: Numb
         value_C=found.value,
         share_C=share_C,
         interval_C2=found.share_interval,
-        support=Support(found.support_draws, found.support_chains if chains > 1 else no_chains, chains),
+        support=Support(
+            found.support_draws,
+            found.support_chains if chains > 1 else no_chains,
+            chains,
+            None if reproducibility is None else reproducibility.found_by_halves,
+        ),
         apart_C=apart_C,
         location_CM=location_CM,
         factors=factors_in_use(profiles_of(tensor, modes, found.factors), location_CM, share_C),

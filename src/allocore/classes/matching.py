@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from allocore.kernels.elementary import Floats, Ints
-from allocore.kernels.jit import kernel
+from allocore.kernels.jit import kernel, part
 
 Directions: TypeAlias = tuple[Floats, ...]  # per mode (C, D), rows in one piece
 # A draw holds a consensus class, and two consensuses have it in common, if cosines are at least this in every mode.
@@ -30,16 +30,28 @@ def directions(profiles: Iterable[Floats]) -> Directions:
     return tuple(found)
 
 
-def similarities(ours: Directions, theirs: Directions, least: float, *, multiply: bool = False) -> Floats:
-    """Return the smallest cosine over the modes for each pair of classes; below `least` it is only an upper bound.
+def similarities(ours: Directions, theirs: Directions, least: float) -> Floats:
+    """Return the smallest cosine over the modes for each pair of classes; below `least` it is only an upper bound."""
+    similarity_CC = np.empty((len(ours[0]), len(theirs[0])))
+    _fill_similarities(*_side_by_side(ours), _side_by_side(theirs)[0], least, similarity_CC)
+    return similarity_CC
 
-    With `multiply`, it is the product over the modes: the cosine of the classes as tensors.
+
+def distances(unit: Directions, least: float) -> Floats:
+    """Return one minus the product of the cosines over the modes, which is the cosine of two classes as tensors.
+
+    The pairs are 0 and 1, 0 and 2, .., 1 and 2, ..; where the product is below `least`, it is only an upper bound.
     """
-    cosine_CC = np.ones((len(ours[0]), len(theirs[0])))
-    # The cheapest first: pairs that differ there need no more work.
-    for mode in sorted(range(len(ours)), key=lambda mode: ours[mode].shape[1]):
-        _lower(ours[mode], theirs[mode], least, multiply, cosine_CC)
-    return cosine_CC
+    number = len(unit[0])
+    found = np.empty(number * (number - 1) // 2)
+    _fill_distances(*_side_by_side(unit), least, found)
+    return found
+
+
+def _side_by_side(unit: Directions) -> tuple[Floats, Ints]:
+    """All modes in one matrix, and where each begins; the shortest first: pairs that differ there need no more work."""
+    modes = sorted(unit, key=lambda unit_CD: unit_CD.shape[1])
+    return np.concatenate(modes, axis=1), np.cumsum([0, *(unit_CD.shape[1] for unit_CD in modes)])
 
 
 def match(ours: Directions, theirs: Directions, least: float, size_C: Floats | None = None) -> tuple[Ints, Ints]:
@@ -61,29 +73,51 @@ def match_similar(similarity_CC: Floats, least: float, size_C: Floats | None = N
 
 
 @kernel
-def _lower(ours_CD: Floats, theirs_CD: Floats, least: float, multiply: bool, similarity_CC: Floats) -> None:
-    """Lower the similarities to the cosines of one mode, or multiply by them, for pairs still similar enough.
+def _fill_similarities(ours_CR: Floats, first_M: Ints, theirs_CR: Floats, least: float, similarity_CC: Floats) -> None:
+    sums = np.empty(8)
+    for i in range(len(ours_CR)):
+        for j in range(len(theirs_CR)):
+            smallest = 1.0
+            for mode in range(len(first_M) - 1):
+                smallest = min(smallest, _cosine(ours_CR, i, theirs_CR, j, first_M[mode], first_M[mode + 1], sums))
+                if smallest < least:
+                    break
+            similarity_CC[i, j] = smallest
+
+
+@kernel
+def _fill_distances(unit_CR: Floats, first_M: Ints, least: float, distance_P: Floats) -> None:
+    sums, pair = np.empty(8), 0
+    for i in range(len(unit_CR)):
+        for j in range(i + 1, len(unit_CR)):
+            product = 1.0
+            for mode in range(len(first_M) - 1):
+                product *= _cosine(unit_CR, i, unit_CR, j, first_M[mode], first_M[mode + 1], sums)
+                if product < least:
+                    break
+            distance_P[pair] = max(0.0, 1.0 - product)
+            pair += 1
+
+
+@part
+def _cosine(ours_CR: Floats, i: int, theirs_CR: Floats, j: int, first: int, end: int, sums: Floats) -> float:
+    """The cosine of two classes in one mode.
 
     BLAS is faster on an idle machine, but its threads wait for one another: ten times slower while a run is going on.
     Eight sums at a time keep the processor busy without giving up a fixed order of summation.
     """
-    length = ours_CD.shape[1]
-    whole = length - length % 8
-    sums = np.empty(8)
-    for i in range(similarity_CC.shape[0]):
-        for j in range(similarity_CC.shape[1]):
-            if similarity_CC[i, j] < least:
-                continue
-            sums[:] = 0.0
-            for d in range(0, whole, 8):
-                for lane in range(8):
-                    sums[lane] += ours_CD[i, d + lane] * theirs_CD[j, d + lane]
-            cosine = 0.0
+    whole = first + (end - first) // 8 * 8
+    cosine = 0.0
+    if whole > first:
+        sums[:] = 0.0
+        for row in range(first, whole, 8):
             for lane in range(8):
-                cosine += sums[lane]
-            for d in range(whole, length):
-                cosine += ours_CD[i, d] * theirs_CD[j, d]
-            similarity_CC[i, j] = similarity_CC[i, j] * cosine if multiply else min(similarity_CC[i, j], cosine)
+                sums[lane] += ours_CR[i, row + lane] * theirs_CR[j, row + lane]
+        for lane in range(8):
+            cosine += sums[lane]
+    for row in range(whole, end):
+        cosine += ours_CR[i, row] * theirs_CR[j, row]
+    return cosine
 
 
 def evenly_spaced(draws: int, most: int) -> Ints:

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
-from allocore.classes.matching import HOLDS, directions, match, similarities
+from allocore.classes.matching import HOLDS, directions, distances, match
 from allocore.classes.profiles import DrawClasses
 from allocore.kernels.elementary import Floats, Ints
 
 _CONTINUES = 0.7  # a class of the next draw continues a track if the cosine is at least this in every mode
 _LASTS = 0.2  # a track that is in fewer draws than this share is passing noise
 _CUT = 0.5  # tracks are joined up to this distance on average
+_MOST_TRACKS = 6000  # of all chains, so that their pairs take 150 MB; smaller tracks hardly matter
 _FAR = 0.02  # pairs with a smaller cosine are so different that it need not be known better
 
 
@@ -28,6 +28,11 @@ class Tracks(NamedTuple):
 
     profiles: tuple[Floats, ...]
     mass_T: Floats
+
+    def largest(self, most: int) -> "Tracks":
+        """The largest of the tracks, in their order."""
+        chosen = np.sort(np.argsort(-self.mass_T, kind="stable")[:most])
+        return Tracks(tuple(profile_DT[:, chosen] for profile_DT in self.profiles), self.mass_T[chosen])
 
 
 def follow(draws: Iterable[DrawClasses]) -> Tracks:
@@ -75,13 +80,12 @@ class TrackTable:
     """The tracks of several chains, and the distances of all pairs, which every set of chains needs a part of."""
 
     def __init__(self, tracks: Sequence[Tracks]) -> None:
-        self._tracks = list(tracks)
-        self._profiles = tuple(np.concatenate(each, axis=1) for each in zip(*(t.profiles for t in tracks), strict=True))
-        self._mass_T = np.concatenate([each.mass_T for each in tracks])
-        self._chain_T = np.repeat(np.arange(len(tracks)), [len(each.mass_T) for each in tracks])
-        unit = directions(self._profiles)
-        cosine_TT = similarities(unit, unit, _FAR, multiply=True)
-        self._distance_TT = np.clip(1.0 - (cosine_TT + cosine_TT.T) / 2.0, 0.0, None)
+        self._tracks = [each.largest(_MOST_TRACKS // len(tracks)) for each in tracks]
+        by_mode = zip(*(each.profiles for each in self._tracks), strict=True)
+        self._profiles = tuple(np.concatenate(each, axis=1) for each in by_mode)
+        self._mass_T = np.concatenate([each.mass_T for each in self._tracks])
+        self._chain_T = np.repeat(np.arange(len(tracks)), [len(each.mass_T) for each in self._tracks])
+        self._distance_P = distances(directions(self._profiles), _FAR)
 
     @property
     def chains(self) -> int:
@@ -90,10 +94,12 @@ class TrackTable:
 
     def centres(self, chains: Ints | None = None) -> tuple[Floats, ...]:
         """The mean profiles of the clusters of the tracks of all or some chains: per mode (D, G)."""
-        chosen = np.arange(len(self._mass_T)) if chains is None else np.flatnonzero(np.isin(self._chain_T, chains))
-        cluster_T, mass_T = average_linkage(self._distance_TT[np.ix_(chosen, chosen)], _CUT), self._mass_T[chosen]
+        number = len(self._mass_T)
+        chosen = np.arange(number) if chains is None else np.flatnonzero(np.isin(self._chain_T, chains))
         if not len(chosen):
             return tuple(profile_DT[:, :0] for profile_DT in self._profiles)
+        distance_P = self._distance_P if len(chosen) == number else _pairs_of(self._distance_P, number, chosen)
+        cluster_T, mass_T = average_linkage(len(chosen), distance_P, _CUT), self._mass_T[chosen]
         order = np.argsort(cluster_T, kind="stable")
         first_G = np.searchsorted(cluster_T[order], np.arange(cluster_T.max() + 1))
         mass_T, chosen = mass_T[order], chosen[order]
@@ -119,10 +125,15 @@ class TrackTable:
         return SharedClasses(profiles, share_G[kept])
 
 
-def average_linkage(distance_NN: Floats, cut: float) -> Ints:
-    """The number of the cluster of each item, given their distances, which are changed."""
-    if len(distance_NN) < 2:
-        return np.zeros(len(distance_NN), dtype=np.int64)
-    np.fill_diagonal(distance_NN, 0.0)
-    tree = linkage(squareform(distance_NN, checks=False), "average")
-    return np.asarray(fcluster(tree, cut, "distance") - 1, dtype=np.int64)
+def average_linkage(items: int, distance_P: Floats, cut: float) -> Ints:
+    """The number of the cluster of each item, given the distances of all pairs: 0 and 1, 0 and 2, .., 1 and 2, .."""
+    if items < 2:
+        return np.zeros(items, dtype=np.int64)
+    return np.asarray(fcluster(linkage(distance_P, "average"), cut, "distance") - 1, dtype=np.int64)
+
+
+def _pairs_of(distance_P: Floats, items: int, chosen: Ints) -> Floats:
+    """The distances of the pairs of some items, whose numbers increase."""
+    before = chosen * (2 * items - chosen - 1) // 2 - chosen - 1  # the pair of `one` and `other` is at before + other
+    rows = [distance_P[before[turn] + chosen[turn + 1 :]] for turn in range(len(chosen))]
+    return np.concatenate(rows)

@@ -345,14 +345,14 @@ _MODEL_OPTIONS: _Group = {
     "max_time": _setting(float, "Seconds after which the run stops. It keeps its draws and can be resumed."),
     "quick": (
         Annotated[
-            bool,
+            bool | None,
             typer.Option(
                 "--quick",
                 help="Take a quick look: the first 50 sweeps of the first 4 chains. allocore resume continues them to "
                 "the whole fit.",
             ),
         ],
-        False,
+        None,
     ),
     "a0": _prior("a0", "Shape of the gamma prior of the core values. Below 1, it favours values near zero."),
     "b0": _prior("b0", "Rate of that prior, whose mean is a0 / b0."),
@@ -430,8 +430,7 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
     model = given["model"]
     if model not in MODELS:
         raise InputError("model", model, f"must be one of {', '.join(MODELS)}")
-    left_out = ("model", "published", *([] if given["quick"] else ["quick"]))
-    own = {name: value for name, value in given.items() if name not in left_out and value is not None}
+    own = {name: value for name, value in given.items() if name not in ("model", "published") and value is not None}
     if given["published"] and model != "allocore":
         raise _not_in_model("published", True, model)
     asked = {**(_published(own) if given["published"] else {}), **own}

@@ -225,7 +225,9 @@ def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[
     given = estimator.get_params()
     if isinstance(estimator, GibbsEstimator):
         # All models get the same effort, so what grows in a fit keeps its first size here.
-        size, fixed = RunSize.of(estimator), {"sweeps": "auto", "max_sweeps": None, "max_chains": None, "quick": False}
+        if estimator.quick:
+            raise InputError("quick", True, "must be False in a comparison: fix the same `sweeps` and `chains` instead")
+        size, fixed = RunSize.of(estimator), {"sweeps": "auto", "max_sweeps": None, "max_chains": None}
         given |= {**fixed, **vars(size.schedule), "chains": size.chains}
         given["likelihood"] = likelihood_for(given["likelihood"], tensor.max, given["dispersion_by"])
         check_counts(given["likelihood"], tensor.max)

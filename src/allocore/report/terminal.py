@@ -140,7 +140,7 @@ def progress_line(record: Record, *, being_written: bool = False) -> str:
     if record.planned_chains is not None:
         text += f", of {record.planned_chains} that are planned"
     if record.complete:
-        return f"{text}; {'a quick look: allocore resume makes the whole fit' if record.full else 'finished'}."
+        return f"{text}; {'a quick look at a larger run' if record.preliminary else 'finished'}."
     return f"{text}; {'being written now' if being_written else 'stopped: continue it with allocore resume'}."
 
 
@@ -236,8 +236,7 @@ def class_report(
     note = "Shares are averages over all draws, with 90% intervals."
     note = note if len(shown) else "draw='best' (--draw best) shows the best draw."
     table: list[RenderableType] = [Text(), _ClassList(summary, shown, top, colours), Text()]
-    preliminary = "Preliminary (a quick look): " * (record.full is not None)
-    heading = f"{preliminary}{_number(len(shown), len(summary.number_C))}, {summary.source}"
+    heading = f"{_number(len(shown), len(summary.number_C))}, {summary.source}"
     if diagnosis is not None and not np.isnan(diagnosis.classes.value):
         heading += f"; reproducibility {diagnosis.classes.value:.2f}"
     return Group(

@@ -77,10 +77,9 @@ class Schedule:
 
     def later(self, sweeps: int) -> "Schedule":
         """The schedule that ends at a later sweep: all sweeps of this one become burn-in."""
-        if sweeps <= self.sweeps:
-            raise InputError("sweeps", sweeps, f"must be more than the {self.sweeps:,} that are already planned")
         draws = min(self.draws, sweeps - self.sweeps)
-        return Schedule(self.sweeps, draws, (sweeps - self.sweeps) // draws)
+        thin = (sweeps - self.sweeps) // draws
+        return Schedule(sweeps - draws * thin, draws, thin)
 
 
 class Size(NamedTuple):
@@ -127,7 +126,10 @@ class Plan:
     def resumed(self, draws: int | None = None, chains: int | None = None, sweeps: int | None = None) -> "Plan":
         """The plan with which the run goes on: its full size, or other numbers. One that is given no longer grows."""
         schedule, planned_chains = self.full or Size(self.schedule, self.chains)
-        if sweeps is not None:
+        if sweeps is not None and sweeps != schedule.sweeps:
+            if sweeps < schedule.sweeps + schedule.draws:
+                rule = f"must be {schedule.sweeps:,}, as planned, or at least {schedule.draws:,} more for new draws"
+                raise InputError("sweeps", sweeps, rule)
             schedule = schedule.later(sweeps)
         elif draws is not None:
             schedule = replace(schedule, draws=draws)
@@ -319,6 +321,11 @@ class Record:
         chosen = list(numbers)
         stats = {name: values[chosen] for name, values in self.stats.items()}
         return replace(self.with_draws((chosen,)), stats=stats, planned_chains=None)
+
+    @property
+    def preliminary(self) -> bool:
+        """Whether this is a quick look, of which a larger run makes the first sweeps."""
+        return self.full is not None
 
     @property
     def complete(self) -> bool:
