@@ -100,6 +100,7 @@ def test_compare_hands_everything_to_the_function_and_tells_in_words(run, asked)
         "executor": None,
         "retry": True,
         "seed": 11,
+        "hold_out_seed": 0,
     }
 
 

@@ -65,7 +65,8 @@ _FIT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "threads": option(int | None, "Threads per fit; by default an even share of the processors, or 1 on a cluster."),
     "cluster": (ClusterOfFits, None),
     "retry": (Annotated[bool, typer.Option("--retry", help="Retry fits that failed earlier.")], False),
-    "seed": option(int, "The seed of the first split. Later splits use the next numbers.", 0),
+    "seed": option(int, "The seed of the fits to the first split. Later splits use the next numbers.", 0),
+    "hold_out_seed": option(int, "The seed of the first split. Later splits use the next numbers.", 0),
 }
 _takes_fits = takes("fits", _FIT_OPTIONS, dict)
 
@@ -185,7 +186,8 @@ def _read(
     Y = Y.binarize() if likelihood["binary"] else Y
     print_data(console, Y, binary=likelihood["binary"])
     along = -1 if fits["along"] is None else mode_given(fits["along"], Y.mode_names)
-    return Y, {"along": along, **{name: fits[name] for name in ("hold_out", "jobs", "threads", "retry", "seed")}}
+    same = ("hold_out", "hold_out_seed", "jobs", "threads", "retry", "seed")
+    return Y, {"along": along, **{name: fits[name] for name in same}}
 
 
 def _models(

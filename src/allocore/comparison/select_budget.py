@@ -140,7 +140,8 @@ def select_budget(
     criterion : {"all", "positive"}
         Judge by all held-out cells, or by those with counts above 0.
     **options
-        Other arguments of `ac.compare`: hold_out, along, out, jobs, threads, executor, retry, seed, progress.
+        Other arguments of `ac.compare`: hold_out, along, out, jobs, threads, executor, retry, seed, hold_out_seed,
+        progress.
 
     Returns
     -------
