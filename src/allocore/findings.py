@@ -270,6 +270,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "and the means leave out budgets with such a fit.",
     "paired-differences": "Differences are means \u00b1 standard errors over {splits} splits, paired within splits. A "
     "difference is clear if its 95% interval excludes 0.",
+    "few-splits": "{splits:One split is|{splits} splits are} too few to tell a difference from chance: use at least "
+    "{least}, better more. The same comparison continues in its folder.",
     "failed-earlier": "{jobs:count job} in this folder failed in an earlier call and did not run again.",
     # Budgets
     "best-budget": "Q = {budget:,} predicts {cells:cells} best: mean log PPD {mean:.4g} over {splits} splits.",
@@ -517,18 +519,18 @@ def _best_models(cells: str, models: list[dict[str, Any]], differences: list[dic
 
 
 @_writes("behind-the-best")
-def _behind_the_best(model: str, budget: int, difference: float, error: float, clear: bool) -> str:
+def _behind_the_best(model: str, budget: int, difference: float, error: float, clear: bool | None) -> str:
     lower = f"{model} is {_lower(difference, error)} at its best budget, Q = {budget:,}"
     if math.isnan(error):
         return f"{lower}; with one split, the standard error is unknown."
-    return f"{lower}: a clear difference." if clear else f"{lower}, which is not clear."
+    return f"{lower}: a clear difference." if clear else f"{lower}; two splits are too few to tell."
 
 
 @_writes("worse-with-budget")
 def _worse_with_budget(
-    cells: str, model: str, best: int, largest: int, difference: float, error: float, clear: bool
+    cells: str, model: str, best: int, largest: int, difference: float, error: float, clear: bool | None
 ) -> str:
-    verb = "gets worse" if clear else "does not get clearly worse"
+    verb = "gets worse" if clear else "may or may not get worse" if clear is None else "does not get clearly worse"
     about = "" if cells == "all" else " (cells with counts)"
     return f"{model} {verb} from Q = {best:,} to Q = {largest:,}{about}: {_lower(difference, error)}."
 
