@@ -17,7 +17,7 @@ from setting import Full, Out, Seed, folder_of
 import allocore as ac
 from allocore.posterior.likelihood_check import count_dispersion
 
-RATIOS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
+RATIOS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 3.0)
 SHAPE, CLASSES, BUDGET = (30, 30, 15), 5, 8
 
 

@@ -233,9 +233,11 @@ def _budget_table(budgets: "pd.DataFrame") -> Table:
     for name in ("Q", "log PPD", "behind", "error", "splits", "classes", ""):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     chosen = budgets["budget"].where(budgets["within"]).min()
+    errors = [error for error in budgets["error"] if error > 0]
+    digits = max([4, *(1 - math.floor(math.log10(error)) for error in errors)])  # two of the smallest error
     for row in budgets.to_dict("records"):
         status = "chosen" if row["budget"] == chosen else "within" if row["within"] else ""
-        scores = ("-" if math.isnan(row[name]) else f"{row[name]:.4f}" for name in ("mean", "behind", "error"))
+        scores = ("-" if math.isnan(row[name]) else f"{row[name]:.{digits}f}" for name in ("mean", "behind", "error"))
         used = "-" if math.isnan(row["classes"]) else f"{row['classes']:.0f}"
         cells = f"{row['budget']:,}", *scores, f"{row['splits']:,}", used, status
         table.add_row(*cells, style="bold" if status == "chosen" else "")
