@@ -863,8 +863,9 @@ class Posterior:
         Returns
         -------
         pandas.DataFrame
-            One row per cell, summed over ordered modes such as time: its labels, the expected count `of_class` (latent
-            under Bernoulli), the `expected` count of the model, and the `observed` count. Missing cells are left out.
+            One row per cell, summed over ordered modes such as time: its labels, the expected count `of_class`, as if
+            there were no other class, the `expected` count of the model, and the `observed` count. Missing cells are
+            left out.
 
         Examples
         --------
