@@ -219,8 +219,7 @@ def test_a_notebook_has_one_table_that_is_replaced_at_a_human_rate(published, cl
     assert 8 <= len(published) <= 12
     last = re.sub(r"<[^>]+>", " ", published[-1][1]["text/html"]).split()
     assert " ".join(last) == (
-        "chain 0 50/100 draws log-lik -12,346 classes 17 "
-        "chain 1 50/100 draws log-lik -12,346 classes 17 2 s"
+        "chain 0 50/100 draws log-lik -12,346 classes 17 chain 1 50/100 draws log-lik -12,346 classes 17 2 s"
     )
     assert "value='50' max='100'" in published[-1][1]["text/html"]
     assert "about 3 s left" in published[-2][1]["text/html"]

@@ -263,8 +263,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     # Forecasts
     "last-period-cut-off": "The last period, {period}, may be incomplete: the last event is from {last_event}. If it "
     "is, fit without it (Y.select), or the forecast starts too low.",
-    "cells-not-compared": "Not compared: {cells:count cell} of each period, held out or otherwise never observed in "
-    "the past.",
+    "cells-never-observed": "Sums of past and future leave out {cells:count cell} of each period, held out or "
+    "otherwise never observed.",
     "cells-filled-in": "Filled in: {cells:count cell} of the past, missing in some periods, with the mean of the "
     "others.",
     "nothing-to-score": "{scope:scope}, there is nothing to score.",

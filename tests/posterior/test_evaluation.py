@@ -375,8 +375,10 @@ def test_cells_that_cannot_judge_a_model_get_no_verdict():
 
 
 def test_small_scores_and_errors_are_not_printed_as_zero():
-    names = [f"{name}{end}" for name in ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps") for end in ("", "_se")]
+    scores = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps")
+    names = [*scores, *(f"{name}_se" for name in scores)]
     names += ["coverage_50", "coverage_90", "coverage_50_busy", "coverage_90_busy"]
-    row = dict.fromkeys(names, np.nan) | {"log_ppd": -3.21e-5, "mae": 4.5e-5, "mae_se": 1.2e-6, "crps": 0.0, "crps_se": 0.0}
+    known = {"log_ppd": -3.21e-5, "mae": 4.5e-5, "mae_se": 1.2e-6, "crps": 0.0, "crps_se": 0.0}
+    row = dict.fromkeys(names, np.nan) | known
     ((_, log_ppd, _, _, mae, crps, *_),) = score_rows(pd.DataFrame([row], index=["model"]))
     assert (log_ppd, mae, crps) == ("-3.21e-05", "0.0000450 \u00b1 0.0000012", "0")

@@ -88,9 +88,7 @@ def _shown_modes(summary: ClassSummary) -> list[int]:
     return shown or list(range(len(summary.modes)))
 
 
-def _largest(
-    summary: ClassSummary, place: int, shown: list[int], top: int, *, latent: bool
-) -> tuple[_Groups, Floats]:
+def _largest(summary: ClassSummary, place: int, shown: list[int], top: int, *, latent: bool) -> tuple[_Groups, Floats]:
     """The groups of cells in which a class expects the most, and how many counts it expects there.
 
     If the size of the class is `latent`, a cell is 1 unless its latent count, which is Poisson, is 0.
