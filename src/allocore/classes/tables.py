@@ -104,7 +104,8 @@ def _largest(summary: ClassSummary, place: int, shown: list[int], top: int, *, l
     weight_N = np.prod([factor_D[rows_N] for factor_D, rows_N in zip(factors, groups.cells_MN, strict=True)], axis=0)
     whole = SignedPatterns.of(tensor.missing).sum_of_one(factors, [float(factor_D.sum()) for factor_D in factors])
     size_N = summary.value_C[place] * weight_N / (whole or 1.0)
-    of_class_G = np.bincount(groups.group_N, -np.expm1(-size_N) if latent else size_N, rows_LG.shape[1])
+    of_class_N = -np.expm1(-size_N) if latent else size_N
+    of_class_G = np.bincount(groups.group_N, of_class_N, rows_LG.shape[1]).astype(np.float64)
     chosen = np.argsort(-of_class_G, kind="stable")[:top]
     chosen = chosen[of_class_G[chosen] > 0.0]
     return _observed_cells(tensor, shown, rows_LG[:, chosen]), of_class_G[chosen]

@@ -65,7 +65,7 @@ class Selection:
         else:
             behind = {"difference": float(curve["behind"][self.budget]), "error": float(curve["error"][self.budget])}
             found.append(Finding("smaller-budget-chosen", "good", {"budget": self.budget, **behind}))
-        found += few_splits(numbers["splits"])
+        found += few_splits(int(numbers["splits"]))
         if best == curve.index.max():
             found.append(Finding("largest-budget-best", "caution"))
         if self.comparison.failed:

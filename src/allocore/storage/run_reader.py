@@ -61,8 +61,9 @@ def variables_of(record: Record) -> dict[Growing, DrawArray]:
     tensor, places = record.tensor, record.draw_sweeps - 1
     named = zip(draw_variables(tensor, record.spec), record.draw_arrays, strict=True)
     variables: dict[Growing, DrawArray] = dict(named)
-    variables |= {each: record.stats[each.name][:, places] for each in stat_variables(tensor, "sample_stats")}
-    return variables | {each: record.stats[each.name] for each in stat_variables(tensor, "sweep_stats")}
+    of_draws, of_sweeps = (stat_variables(tensor, group) for group in ("sample_stats", "sweep_stats"))
+    variables |= {each: record.stats[stat][:, places] for stat, each in of_draws.items()}
+    return variables | {each: record.stats[stat] for stat, each in of_sweeps.items()}
 
 
 def plan_of(record: Record) -> Plan:
@@ -220,7 +221,7 @@ def _read_once(path: Path, plan: Plan | None, on_error: OnError) -> Record:
         return stored.read(on_damage)
 
     stored = stat_variables(plan.tensor, "sweep_stats", path)
-    stats = {each.name: np.asarray(read(each, damage.of_sweeps)) for each in stored}
+    stats = {stat: np.asarray(read(each, damage.of_sweeps)) for stat, each in stored.items()}
     for name in sorted(damage.lost_stats):
         warnings.warn(f"{path} is damaged: some statistics ({name}) are lost", stacklevel=3)
         if stats[name].dtype.kind == "i" or name in ADDED_STATS:
