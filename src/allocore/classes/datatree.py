@@ -21,7 +21,7 @@ from allocore.posterior.cells import MOST_CELLS, observed_cells
 from allocore.posterior.convergence import expected
 from allocore.posterior.predict import free_name, number_of_draws, rates_by_draw
 from allocore.storage.record import Record
-from allocore.storage.run_reader import to_datatree
+from allocore.storage.run_reader import stored_tree
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.missing import covered
@@ -49,7 +49,7 @@ def arviz_tree(record: Record, consensus: Consensus | None, pointwise: Pointwise
     """Return the run as a DataTree: see `Posterior.to_datatree`."""
     if pointwise is not None and pointwise not in get_args(Pointwise):
         raise InputError("log_likelihood", pointwise, f"must be None or one of {list(get_args(Pointwise))}")
-    tree = to_datatree(record)
+    tree = stored_tree(record)
     if not number_of_draws(record):
         return tree
     posterior = tree.children["posterior"].to_dataset()

@@ -41,8 +41,8 @@ from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor, referred, sharded_reference
 
 
-def to_datatree(record: Record) -> xr.DataTree:
-    """Make a DataTree of a run."""
+def stored_tree(record: Record) -> xr.DataTree:
+    """Make a DataTree of a run, the same as xarray reads from its folder."""
     chains, sweeps = record.stats["moved"].shape
     groups = frame(plan_of(record))
     for variable, values in variables_of(record).items():
