@@ -11,7 +11,10 @@ import pytest
 import allocore as ac
 
 FOLDER = Path(__file__).parents[1] / "experiments"
-COMMANDS = ["agreement", "reproducibility", "budgets", "forecasting", "wall_clock", "recovery", "qualitative"]
+COMMANDS = [
+    *("agreement", "reproducibility", "budgets", "forecasting"),
+    *("wall_clock", "recovery", "qualitative", "dispersion"),
+]
 
 
 @pytest.fixture

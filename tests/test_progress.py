@@ -82,8 +82,7 @@ def test_a_log_has_a_line_now_and_then_with_sweeps_done_rate_and_time_left(clock
     sweeps(progress_bar(True, Schedule(100, 100, 1), [0]), clock, 200, 0.5)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == (
-        "sampling: 21 of 200 sweeps (10%), 2 per second, about 90 s left, burn-in, log-lik -12,346, classes 17, "
-        "moved 12.5%"
+        "sampling: 21 of 200 sweeps (10%), 2 per second, about 90 s left, burn-in, log-lik -12,346, classes 17"
     )
     assert len(lines) == 10
     assert lines[-1] == "sampling: 200 of 200 sweeps in 2 min"
@@ -145,13 +144,22 @@ def test_restarts_and_work_on_draws_have_lines_too(clock, capsys):
 
 
 def test_long_work_on_cells_has_a_line_too(clock, capsys):
-    def steps():
-        for step in "abcd":
-            yield step
-            clock.now += 6
+    done = []
+    for step in watched("abcd", 4, "judging cells"):
+        done.append(step)
+        clock.now += 6
+    assert done == list("abcd")
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("judging cells: 2 of 4 steps (50%), 6 s for each, about 12 s left")
+    assert last == "judging cells: 4 of 4 steps in 24 s"
 
-    assert list(watched(steps(), 4, "judging cells")) == list("abcd")
-    assert capsys.readouterr().err.startswith("judging cells: 2 of 4 steps (50%), 6 s for each, about 12 s left")
+
+def test_steps_that_end_early_do_not_count_as_done(clock, capsys):
+    for step in watched("abcd", 4, "judging cells"):
+        clock.now += 11
+        if step == "c":
+            break
+    assert "4 of 4" not in capsys.readouterr().err
 
 
 def test_a_bar_appears_on_a_terminal_when_it_takes_long(monkeypatch, capsys):
@@ -211,8 +219,7 @@ def test_a_notebook_has_one_table_that_is_replaced_at_a_human_rate(published, cl
     assert 8 <= len(published) <= 12
     last = re.sub(r"<[^>]+>", " ", published[-1][1]["text/html"]).split()
     assert " ".join(last) == (
-        "chain 0 50/100 draws log-lik -12,346 classes 17 moved 12.5% "
-        "chain 1 50/100 draws log-lik -12,346 classes 17 moved 12.5% 2 s"
+        "chain 0 50/100 draws log-lik -12,346 classes 17 chain 1 50/100 draws log-lik -12,346 classes 17 2 s"
     )
     assert "value='50' max='100'" in published[-1][1]["text/html"]
     assert "about 3 s left" in published[-2][1]["text/html"]

@@ -42,3 +42,12 @@ def test_every_format_in_a_template_exists():
     specs = {(kind, spec) for kind, text in TEMPLATES.items() for _, name, spec, _ in Formatter().parse(text) if name}
     known = re.compile(r"count \w+|[^|]*\|[^|]*|,?(\.\d[gf%])?")
     assert {each for each in specs if each[1] not in findings._FORMATS and not known.fullmatch(each[1])} == set()
+
+
+def test_small_errors_keep_their_digits():
+    scores = {"baseline": "one rate", "log_ppd": -0.00512, "baseline_log_ppd": -0.00549}
+    tiny = findings.Finding(
+        "evaluation-better", "good", {**scores, "difference": 3.7e-4, "error": 2.1e-5, "intervals_off": False}
+    )
+    text = findings.sentence(tiny)
+    assert all(number in text for number in ("-0.00512", "-0.00549", "0.00037", "2.1e-05"))

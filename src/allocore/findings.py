@@ -58,8 +58,12 @@ def join_words(words: Iterable[str]) -> str:
 
 def plus_minus(mean: float, error: float) -> str:
     """Return "0.012 \u00b1 0.005", a mean with its standard error, two digits each; only the mean if that is NaN."""
-    number, spread = (f"{float(f'{each:.2g}'):g}" for each in (mean, error))
+    number, spread = _two_digits(mean), _two_digits(error)
     return number if math.isnan(error) else f"{number} \u00b1 {spread}"
+
+
+def _two_digits(number: float) -> str:
+    return f"{float(f'{number:.2g}'):g}"
 
 
 _NAMED_STATISTICS = 3
@@ -69,7 +73,7 @@ _NEGATIVE_BINOMIAL = 'likelihood="negative-binomial" (allocore fit --likelihood 
 _FOR_ONES = 'likelihood="bernoulli" is made for such data.'
 _POISSON = "Poisson likelihood: given the fit, the variance of a count is {ratio:ratio} times its mean"
 _AGAINST = (
-    "the best baseline ({baseline}): log PPD {log_ppd:.4f} against {baseline_log_ppd:.4f}, a difference of "
+    "the best baseline ({baseline}): log PPD {log_ppd:number} against {baseline_log_ppd:number}, a difference of "
     "{difference:size}"
 )
 _COVERAGE = "In {busy:busy cells}, 50% intervals hold {half:.0%} of the counts and 90% intervals {most:.0%}"
@@ -114,7 +118,9 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "first few": first_few,
     "commas": ", ".join,
     "ratio": _ratio,
-    "size": lambda difference: f"{abs(difference):.4f}",
+    "number": plain_number,
+    "percent": lambda share: f"{_two_digits(100.0 * share)}%",
+    "size": lambda difference: _two_digits(abs(difference)),
     "busy cells": _busy_cells,
     "unscored": _UNSCORED.__getitem__,
     "remedy": _REMEDIES.__getitem__,
@@ -198,7 +204,7 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "nested-r-hat": "Nested R-hat is at most {r_hat:.3f} for the expected counts of {cells:count cell}: means over "
     "groups of {size:count chain} differ little if it is near 1.",
     "effective-samples": "The fewest effective samples are {samples:,.0f}, for {quantity}.",
-    "move-rate": "{rate:.2%} of the classes moved in a sweep after the burn-in.",
+    "move-rate": "{rate:percent} of the classes moved in a sweep after the burn-in.",
     "few-draws": "R-hat needs at least {least} draws per chain.",
     "one-chain": "R-hat compares the two halves of the chain here.",
     # Evaluation
@@ -212,11 +218,11 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "evaluation-one-fibre": f"Predicts {{better:better|no better}} than {_AGAINST}; one fibre is too few for a "
     "standard error.",
     "evaluation-better": f"Predicts clearly better than {_AGAINST} with a standard error of "
-    "{error:.4f}{intervals_off:; but its intervals are off (below)|}.",
-    "evaluation-worse": f"Predicts clearly worse than {_AGAINST} with a standard error of {{error:.4f}}. A larger "
+    "{error:size}{intervals_off:; but its intervals are off (below)|}.",
+    "evaluation-worse": f"Predicts clearly worse than {_AGAINST} with a standard error of {{error:size}}. A larger "
     "budget, longer chains or another likelihood may help.",
     "evaluation-unclear": f"Predicts neither clearly better nor clearly worse than {_AGAINST} with a standard error of "
-    "{error:.4f}.",
+    "{error:size}.",
     "intervals-right": f"{_COVERAGE}: intervals can be trusted.",
     "intervals-narrow": f"{_COVERAGE}: intervals are too narrow; {{remedy:remedy}}.",
     "intervals-wide": f"{_COVERAGE}: intervals are too wide; longer chains, or a larger budget, narrow them.",
@@ -237,6 +243,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
     "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"
     f"{_NEGATIVE_BINOMIAL} would likely predict better.",
+    "poisson-somewhat-dispersed": f"{_POISSON}. The negative binomial would predict all cells slightly better, but "
+    "those with counts hardly.",
     "poisson-near": f"{_POISSON}, close to 1, as for Poisson counts.",
     "poisson-unclear": f"{_POISSON}, though counts are too few to be sure that it is not 1, as for Poisson counts.",
     "bernoulli": "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent "
@@ -259,8 +267,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     # Forecasts
     "last-period-cut-off": "The last period, {period}, may be incomplete: the last event is from {last_event}. If it "
     "is, fit without it (Y.select), or the forecast starts too low.",
-    "cells-not-compared": "Not compared: {cells:count cell} of each period, held out or otherwise never observed in "
-    "the past.",
+    "cells-never-observed": "Sums of past and future leave out {cells:count cell} of each period, held out or "
+    "otherwise never observed.",
     "cells-filled-in": "Filled in: {cells:count cell} of the past, missing in some periods, with the mean of the "
     "others.",
     "nothing-to-score": "{scope:scope}, there is nothing to score.",
@@ -274,6 +282,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "and the means leave out budgets with such a fit.",
     "paired-differences": "Differences are means \u00b1 standard errors over {splits} splits, paired within splits. A "
     "difference is clear if its 95% interval excludes 0.",
+    "few-splits": "{splits:One split is|{splits} splits are} too few to tell a difference from chance: use at least "
+    "{least}, better more. The same comparison continues in its folder.",
     "failed-earlier": "{jobs:count job} in this folder failed in an earlier call and did not run again.",
     # Budgets
     "best-budget": "Q = {budget:,} predicts {cells:cells} best: mean log PPD {mean:.4g} over {splits} splits.",
@@ -389,7 +399,7 @@ def _positive_cells(baseline: str, log_ratio: float, zeros: tuple[float, float] 
     than = f"{'more' if more else 'less'} probable than under {baseline}"
     if more and ratio >= 2.0:
         than = f"as probable as under {baseline}"
-    on_zeros = f"; the log PPD of zeros is {zeros[0]:.4f} against {zeros[1]:.4f}" if zeros else ""
+    on_zeros = f"; the log PPD of zeros is {plain_number(zeros[0])} against {plain_number(zeros[1])}" if zeros else ""
     return f"A count above 0 that was held out is {_times(ratio)} {than}{on_zeros}."
 
 
@@ -591,18 +601,18 @@ def _best_models(cells: str, models: list[dict[str, Any]], differences: list[dic
 
 
 @_writes("behind-the-best")
-def _behind_the_best(model: str, budget: int, difference: float, error: float, clear: bool) -> str:
+def _behind_the_best(model: str, budget: int, difference: float, error: float, clear: bool | None) -> str:
     lower = f"{model} is {_lower(difference, error)} at its best budget, Q = {budget:,}"
     if math.isnan(error):
         return f"{lower}; with one split, the standard error is unknown."
-    return f"{lower}: a clear difference." if clear else f"{lower}, which is not clear."
+    return f"{lower}: a clear difference." if clear else f"{lower}; two splits are too few to tell."
 
 
 @_writes("worse-with-budget")
 def _worse_with_budget(
-    cells: str, model: str, best: int, largest: int, difference: float, error: float, clear: bool
+    cells: str, model: str, best: int, largest: int, difference: float, error: float, clear: bool | None
 ) -> str:
-    verb = "gets worse" if clear else "does not get clearly worse"
+    verb = "gets worse" if clear else "may or may not get worse" if clear is None else "does not get clearly worse"
     about = "" if cells == "all" else " (cells with counts)"
     return f"{model} {verb} from Q = {best:,} to Q = {largest:,}{about}: {_lower(difference, error)}."
 

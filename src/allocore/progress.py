@@ -297,7 +297,7 @@ class Watch:
 
 
 class ProgressBar:
-    """A row per chain, or one for many chains: sweeps done, log-likelihood, classes in use, classes moved, time left.
+    """A row per chain, or one for many chains: sweeps done, log-likelihood, classes in use, time left.
 
     `missing` is what the run still lacks, as judged by its last round.
     """
@@ -313,7 +313,6 @@ class ProgressBar:
             ("", phase),
             ("log-lik", f"{info.log_likelihood:,.0f}"),
             ("classes", f"{info.classes}"),
-            ("moved", f"{info.moved:.1%}"),
             *self._missing,
         ]
         self._done[chain] = sweep
@@ -393,9 +392,10 @@ def draw_bar(
 def watched(steps: Iterable[_T], total: int, words: str) -> Iterator[_T]:
     """Yield the steps. A bar (in a log, a line) appears after a few seconds."""
     with draw_bar(words, wanted=True, unit="steps", patience=_SECONDS_BEFORE_A_BAR) as tick:
-        for done, step in enumerate(steps):
-            tick(done, total)
+        tick(0, total)
+        for done, step in enumerate(steps, 1):
             yield step
+            tick(done, total)
 
 
 @contextmanager

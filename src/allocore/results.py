@@ -33,7 +33,7 @@ from allocore.posterior.surprises import comparable, surprises
 from allocore.progress import draw_bar
 from allocore.run.fold_in import fold_in
 from allocore.storage.record import SWEEPS_OF_NEW_ROWS, Record
-from allocore.storage.run_reader import read_record, to_datatree
+from allocore.storage.run_reader import read_record
 from allocore.storage.run_writer import write_record
 from allocore.storage.zarr_format import OnError
 from allocore.tensor.concat import Absent, matched_rows
@@ -236,10 +236,20 @@ class Posterior:
         other._fitted = None if self._fitted is None else self._fitted.select_chains(kept)
         return other
 
-    def to_datatree(self) -> "xr.DataTree":
+    def to_datatree(self, log_likelihood: Literal["held-out", "cells"] | None = None) -> "xr.DataTree":
         """Return the run as an xarray DataTree in the ArviZ schema: the draws, the trace and the data.
 
-        ArviZ 1 takes it directly: `az.summary(tree, group="sample_stats")`; for 0.23, use `az.from_datatree(tree)`.
+        ArviZ 1 takes it directly; for 0.23, use `az.from_datatree(tree)`. Numbers of classes and factors have no
+        meaning across draws, and the attributes of arrays with such numbers say so. The group `posterior` also has
+        what can be averaged and traced: `class_share` of the consensus classes, `expected_total`, `dispersion` and
+        `concentrations`. `sample_stats` has `log_likelihood_total`, the sum over all cells.
+
+        Parameters
+        ----------
+        log_likelihood : {"held-out", "cells"}, optional
+            Add the group `log_likelihood`, with that of single cells in every draw, for `az.loo` and `az.compare`: of
+            the held-out cells, or of all non-zero cells and a random sample of the zeros. The coordinate `weight` is
+            the number of cells that each one stands for.
 
         Returns
         -------
@@ -251,7 +261,11 @@ class Posterior:
         >>> post.to_datatree()["posterior"]["core_values"].sizes
         Frozen({'chain': 2, 'draw': 10, 'q': 5})
         """
-        return to_datatree(self._record)
+        from allocore.classes.datatree import arviz_tree
+
+        several = self.core_values[..., 0].size > 1
+        consensus = self.consensus(progress=False) if several else None
+        return arviz_tree(self._record, consensus, log_likelihood, self._threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a new Zarr folder, which `ac.open_run` and xarray can open.
@@ -872,8 +886,9 @@ class Posterior:
         Returns
         -------
         pandas.DataFrame
-            One row per cell, summed over ordered modes such as time: its labels, the expected count `of_class` (latent
-            under Bernoulli), the `expected` count of the model, and the `observed` count. Missing cells are left out.
+            One row per cell, summed over ordered modes such as time: its labels, the expected count `of_class`, as if
+            there were no other class, the `expected` count of the model, and the `observed` count. Missing cells are
+            left out.
 
         Examples
         --------

@@ -14,7 +14,7 @@ MONTHS = ("2018-01", "2018-02", "2018-03")
 MISSING = [(d, d, None, None) for d in range(5)] + [(0, 1, 2, 0), (2, 3, 1, None)]
 
 
-def random_posterior(months=MONTHS, seed=0):
+def random_posterior(months=MONTHS, seed=0, **spec):
     rng = np.random.default_rng(seed)
     draws = [
         [
@@ -23,7 +23,7 @@ def random_posterior(months=MONTHS, seed=0):
         ]
     ]
     labels = [None, None, None, months]
-    return posterior_of([draws], SHAPE, missing=MISSING, labels=labels, names=["i", "j", "a", "t"])
+    return posterior_of([draws], SHAPE, missing=MISSING, labels=labels, names=["i", "j", "a", "t"], **spec)
 
 
 @parametrize_few("summed", [True, False])
@@ -62,6 +62,27 @@ def test_as_many_cells_as_are_asked_for():
     assert len(table) == 5 * 4 * 4 - 1, "all but the diagonal and one more"
     assert table["of_class"].is_monotonic_decreasing
     assert table["observed"].sum() == post.tensor.total
+
+
+@parametrize_few("summed", [True, False])
+def test_cells_of_a_bernoulli_class_are_in_the_unit_of_the_model(summed):
+    """Both are expected ones, not latent counts: the class alone expects 1 - exp(-rate) in a cell."""
+    post = random_posterior(MONTHS if summed else ("x", "y", "z"), likelihood="bernoulli")
+    table, record = post.top_cells(0, top=6), post.record
+    assert (table["of_class"] <= table["expected"] * (1 + 1e-12)).all()
+    assert (table["of_class"] < (3.0 if summed else 1.0)).all()
+    assert table["of_class"].is_monotonic_decreasing
+    rates = [
+        np.where(
+            record.tensor.missing.contains(np.indices(SHAPE).reshape(4, -1)).reshape(SHAPE),
+            0.0,
+            value * np.einsum("i,j,k,l->ijkl", *(f[0, 0][:, k] for f, k in zip(record.factors, subs, strict=True))),
+        )
+        for value, subs in zip(record.core_values[0, 0], record.core_locations[0, 0], strict=True)
+    ]
+    ones = -np.expm1(-max(rates, key=lambda each: each.sum()))
+    largest = np.sort((ones.sum(axis=3) if summed else ones).ravel())[::-1]
+    np.testing.assert_allclose(table["of_class"], largest[:6])
 
 
 def test_a_class_is_named_by_its_number():

@@ -46,7 +46,7 @@ def test_fit_holds_out_reports_the_prediction_and_writes_the_run(run, labelled_d
         "fit", labelled_data, "--budget", 3, "--hold-out", 0.3, "--along", "what", "--out", out, *QUICK
     )
     assert (code, err) == (0, "")
-    split = ac.hold_out(ac.load_tensor(labelled_data), 0.3, "what", seed=3)
+    split = ac.hold_out(ac.load_tensor(labelled_data), 0.3, "what")
     post = ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False).fit(split.train).posterior_
     words = as_words(text)
     assert f"Held out: {len(split.test)} cells, {len(split.test.positive)} of them positive" in words
@@ -58,6 +58,17 @@ def test_fit_holds_out_reports_the_prediction_and_writes_the_run(run, labelled_d
     with xr.open_datatree(out, engine="zarr") as tree:
         assert tree["posterior"].sizes["draw"] == 2
         np.testing.assert_array_equal(tree["constant_data"]["missing_patterns"], split.train.missing.patterns)
+
+
+def test_two_fits_hold_out_the_same_cells_whatever_their_seeds_unless_the_hold_out_has_another(run, data, tmp_path):
+    def held_out(name, *words):
+        fit = ("fit", data, "--budget", 2, "--hold-out", 0.3, "--burn-in", 1, "--draws", 1, "--thin", 1, "--chains", 1)
+        assert run(*fit, "--out", tmp_path / name, *words)[0] == 0
+        return ac.open_run(tmp_path / name).held_out.coords.tolist()
+
+    cells = held_out("a.zarr")
+    assert held_out("b.zarr", "--seed", 5) == cells == ac.hold_out(ac.load_tensor(data), 0.3).test.coords.tolist()
+    assert held_out("c.zarr", "--hold-out-seed", 1) != cells
 
 
 def test_a_mode_may_be_given_by_name_or_number(run, labelled_data):
@@ -215,6 +226,8 @@ def test_a_truncated_file_is_one_line(run, data):
         (["--hold-out", "0.1", "--along", "nonsense"], "--along", "'nonsense'", "one of the modes who, what, when"),
         (["--hold-out", "0.1", "--along", "7"], "--along", "7", "one of the modes who, what, when"),
         (["--along", "when"], "--along", "'when'", "needs --hold-out"),
+        (["--hold-out-seed", "3"], "--hold-out-seed", "3", "needs --hold-out"),
+        (["--hold-out", "0.1", "--hold-out-seed", "-1"], "--hold-out-seed", "-1", f"{WHOLE} 0"),
         (["--burn-in", "-1"], "--burn-in", "-1", f"{WHOLE} 0"),
         (["--draws", "0"], "--draws", "0", f"{WHOLE} 1"),
         (["--thin", "0"], "--thin", "0", f"{WHOLE} 1"),

@@ -100,6 +100,7 @@ def test_compare_hands_everything_to_the_function_and_tells_in_words(run, asked)
         "executor": None,
         "retry": True,
         "seed": 11,
+        "hold_out_seed": 0,
     }
 
 
@@ -166,6 +167,16 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
     assert selection_by_hand().budget == 5
     for sentence in selection_by_hand().sentences:
         assert sentence in as_words(told)
+
+
+def test_small_differences_and_errors_keep_their_digits_in_the_table_of_budgets(run, monkeypatch):
+    table = table_of(cp_5=[-0.01, -0.011, -0.012], cp_9=[-0.0100001, -0.0110004, -0.0120001])
+    budget, curve = one_standard_error(table, "all")
+    chosen = Selection(budget, curve, "all", Comparison(table, None, ""))
+    monkeypatch.setattr("allocore.select_budget", lambda *_, **__: chosen)
+    _, told, _ = run("select-budget", "Y.npz", "--budgets", "5,9")
+    (row,) = (line.split() for line in told.splitlines() if line.split()[:1] == ["9"])
+    assert row[1:4] == ["-0.01100020", "0.00000020", "0.00000010"]
 
 
 @pytest.mark.parametrize(

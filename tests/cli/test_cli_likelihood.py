@@ -46,7 +46,7 @@ def test_binary_data_are_made_and_fitted(run, data, tmp_path):
     assert (code, err) == (0, "")
     Y = ac.load_tensor(data).binarize()
     assert f"{Y.nnz} non-zeros, {Y.nnz} counts" in " ".join(out.split())
-    train = ac.hold_out(Y, 0.3, seed=3).train
+    train = ac.hold_out(Y, 0.3).train
     assert_same_run(path, ac.AlloCore(3, likelihood="bernoulli", **SCHEDULE).fit(train).posterior_)
 
 

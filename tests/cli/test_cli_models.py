@@ -72,7 +72,7 @@ def test_nntuck_writes_the_estimate_of_the_api_and_tells_of_its_starts(run, data
     core = ("--model", "nntuck", "--core-shape", "2x2x1")
     code, out, err = run("fit", data, *core, "--hold-out", 0.3, "--out", path, *STARTS, *QUICK)
     assert (code, err) == (0, "")
-    split = ac.hold_out(ac.load_tensor(data), 0.3, seed=3)
+    split = ac.hold_out(ac.load_tensor(data), 0.3)
     model = ac.NNTuck((2, 2, 1), restarts=2, max_iter=4, tol=1e-5, seed=3, progress=False).fit(split.train)
     assert_same_run(path, model.posterior_)
     told = " ".join(out.split())

@@ -59,16 +59,16 @@ def no_report(monkeypatch):
 def a_job(budget, split, seed, hold_out, **chains):
     model = ac.CP(budget, likelihood="poisson", chains=1, **chains)
     (job,) = requested_jobs(small_tensor(), {"cp": model}, None, 1, Settings.of(small_tensor(), hold_out, 2, seed))
-    return replace(job, split=split)
+    return replace(job, split=split, hold_out_seed=split)
 
 
 def results(folder):
     return {path.name: path.stat().st_mtime_ns for path in (folder / "jobs").glob("*.json")}
 
 
-def by_hand(model, seed):
+def by_hand(model, seed, hold_out_seed):
     """Fit a model as a user would who has never heard of comparisons."""
-    split = ac.hold_out(small_tensor(), 0.15, "who", seed)
+    split = ac.hold_out(small_tensor(), 0.15, "who", hold_out_seed)
     gibbs = {**CHAINS, "likelihood": "poisson", "seed": seed, "progress": False}
     core = (2, 1, 2)
     models = {
@@ -85,7 +85,7 @@ def test_the_numbers_of_a_job_are_those_of_a_fit_by_hand(comparison_of_all, mode
     table = comparison_of_all[0].table
     for split in (0, 1):
         row = table[(table["model"] == model) & (table["split"] == split)].iloc[0]
-        post, test = by_hand(model, seed=7 + split)
+        post, test = by_hand(model, seed=7 + split, hold_out_seed=split)
         assert row["log_ppd"] == post.log_ppd(test)
         assert row["log_ppd_positive"] == post.log_ppd(test, positive_only=True)
         assert row["ppd"] == pytest.approx(post.ppd(test))
@@ -148,6 +148,7 @@ def test_done_again_nothing_runs_and_more_can_be_added(comparison_of_all, no_rep
         ({"sweeps": 7}, "models", "'cp' with burn_in=7", "burn_in=6"),
         ({"along": "when"}, "along", "when", "'who'"),
         ({"seed": 8}, "seed", 8, "must be 7"),
+        ({"hold_out_seed": 1}, "hold_out_seed", 1, "must be 0"),
         ({"hold_out": 0.2}, "hold_out", 0.2, "must be 0.15"),
     ],
 )

@@ -13,7 +13,7 @@ from allocore.comparison.tables import markdown, report, summary_table
 from allocore.findings import plus_minus, sentence, sentences
 from support.comparison_cases import table_of
 
-SETTINGS = Settings("", 0.01, 2, "when", 0)
+SETTINGS = Settings("", 0.01, 2, "when", 0, 0)
 
 
 def kinds(findings):
@@ -36,18 +36,30 @@ def test_differences_are_paired_within_splits():
 @pytest.mark.parametrize(
     ("apart", "clear"),
     [
-        ([0.3, 0.1], False),  # two splits: the interval is 12.7 standard errors wide on each side
+        ([0.3, 0.1], None),  # two splits: the interval is 12.7 standard errors wide on each side
+        ([0.3, 0.25], None),  # eleven standard errors
         ([0.3, 0.29], True),
         ([0.1, 0.3, 0.2, 0.15], True),
         ([0.1, -0.1, 0.2, 0.1], False),
-        ([0.5], False),
+        ([0.5], None),
         ([-0.2, -0.21, -0.19], True),
-        ([0.0, 0.0], False),
+        ([0.0, 0.0, 0.0], False),
     ],
 )
 def test_a_difference_is_clear_when_its_95_percent_interval_leaves_out_0(apart, clear):
     series = values(allocore_5=apart, cp_5=[0.0] * len(apart))
     assert difference(*series.values()).clear is clear
+
+
+def test_two_splits_call_no_tie_but_say_that_they_are_too_few():
+    table = table_of(allocore_5=[-1.0, -1.1], cp_5=[-1.3, -1.35])
+    found = {each.kind: each for each in w.comparison_findings(table)}
+    assert [each["model"] for each in found["best-models"].values["models"]] == ["ALL0CORE"]
+    assert found["behind-the-best"].values["clear"] is None
+    assert (found["few-splits"].level, found["few-splits"].values) == ("caution", {"splits": 2, "least": 3})
+    assert w.best_at_each_budget(table, "all")["clear"].tolist() == ["unknown"]
+    three = w.comparison_findings(table_of(allocore_5=[-1.0, -1.1, -1.2], cp_5=[-1.3, -1.35, -1.4]))
+    assert "few-splits" not in kinds(three)
 
 
 def test_nothing_follows_from_minus_infinity_or_no_common_split():
@@ -114,7 +126,7 @@ def test_it_is_told_which_models_get_worse_with_their_budget():
     assert (worse.values["model"], worse.values["clear"], worse.values["best"], worse.values["largest"]) == (
         "CP", True, 5, 50
     )  # fmt: skip
-    assert (unclear.values["model"], unclear.values["clear"]) == ("Tucker", False)
+    assert (unclear.values["model"], unclear.values["clear"]) == ("Tucker", None)
     assert plus_minus(unclear.values["difference"], unclear.values["error"]) == "0.05 ± 0.15"
 
 
@@ -148,7 +160,7 @@ def test_models_with_more_splits_than_others_do_not_drive_them_out():
 def test_no_gap_is_negative_and_a_difference_shows_its_sign():
     assert str(difference(*values(allocore_5=[-2.0, -2.1], cp_5=[-1.0, -1.2]).values())) == "-0.95 ± 0.05"
     third = 0.1 + 0.2
-    (tie,) = w.best_models(values(allocore_5=[-0.3, -third], cp_5=[-third, -0.3]), "all")
+    (tie,) = w.best_models(values(allocore_5=[-0.3, -third, -1.0], cp_5=[-third, -0.3, -1.0]), "all")
     assert len(tie.values["models"]) == 2
     assert ", 0 ± " in sentence(tie)
     equal = values(allocore_5=[-1.0], cp_5=[-1.0])
@@ -203,7 +215,7 @@ def test_the_best_at_each_budget():
     found = w.best_at_each_budget(table, "all")
     assert found["best"].tolist() == ["CP", "ALL0CORE"]
     assert found["next"].tolist() == ["ALL0CORE", "CP"]
-    assert found["clear"].tolist() == ["yes", "no"]
+    assert found["clear"].tolist() == ["yes", "unknown"]
     assert w.best_at_each_budget(table_of(cp_5=[-1.0]), "all").empty
 
 

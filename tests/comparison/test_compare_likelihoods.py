@@ -36,7 +36,7 @@ def finished(tmp_path_factory):
 
 
 def by_hand(name):
-    split = ac.hold_out(small_tensor(), 0.15, seed=7)
+    split = ac.hold_out(small_tensor(), 0.15)
     common = {"burn_in": 6, "draws": 3, "thin": 2, "chains": 2, "seed": 7, "progress": False}
     fixed, nb = {"e0": (0.5, 0.5, 1.0)}, {"likelihood": "negative-binomial"}
     models = {
@@ -137,7 +137,7 @@ OLD = {
 )
 def test_results_whose_settings_are_in_their_names_are_still_known(name, e0):
     models = named([name], chains={**CHAINS, "chains": 2}, e0=E0 if e0 else 1.0)
-    (job,) = requested_jobs(small_tensor(), models, [3], 1, Settings.of(small_tensor(), 0.15, -1, 7))
+    (job,) = requested_jobs(small_tensor(), models, [3], 1, Settings.of(small_tensor(), 0.15, -1, 7, 7))
     assert Job.from_json({**OLD, "model": name, "e0": e0}) == job
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
 

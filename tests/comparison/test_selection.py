@@ -58,7 +58,7 @@ def test_a_budget_that_lacks_a_split_is_not_chosen():
 def test_when_the_best_is_the_largest_budget_it_is_told():
     assert chosen(cp_5=[-2.0, -2.0], cp_10=[-1.0, -1.001]).findings[-1].kind == "largest-budget-best"
     found = chosen(cp_5=[-1.0, -1.0], cp_10=[-2.0, -2.0])
-    assert [each.kind for each in found.findings] == ["best-budget", "best-budget-chosen"]
+    assert [each.kind for each in found.findings] == ["best-budget", "best-budget-chosen", "few-splits"]
 
 
 def test_without_two_fits_of_a_budget_nothing_is_chosen():

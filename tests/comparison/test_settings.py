@@ -31,6 +31,7 @@ def test_every_model_budget_and_split_is_a_job_split_after_split():
     ]
     assert [job.split for job in found] == [0] * 4 + [1] * 4
     assert [job.seed for job in found] == [4] * 4 + [5] * 4
+    assert [job.hold_out_seed for job in found] == [0] * 4 + [1] * 4
     assert len({job.name for job in found}) == len(found)
 
 
@@ -97,6 +98,7 @@ def test_without_budgets_models_have_their_own_sizes():
         ({"hold_out": "much"}, "hold_out"),
         ({"jobs": 0}, "jobs"),
         ({"seed": -1}, "seed"),
+        ({"hold_out_seed": -1}, "hold_out_seed"),
         ({"out": ""}, "out"),
         ({"out": 5}, "out"),
     ],

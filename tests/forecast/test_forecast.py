@@ -12,6 +12,7 @@ import pytest
 import allocore as ac
 from allocore.findings import Finding
 from allocore.forecast.forecast import cells_by
+from allocore.forecast.scores import observed_by
 from allocore.forecast.time_factors import bytes_of_a_path, factor_counts
 from allocore.model.likelihood import odds_of
 from allocore.tensor.count_tensor import with_parts
@@ -140,13 +141,26 @@ def test_a_forecast_of_steady_counts_is_steady():
     assert ((found["low"] < mean) & (mean < found["high"])).all()
 
 
-def test_what_was_missing_in_the_past_but_self_loops_is_forecast():
+def test_a_cell_that_was_never_observed_is_forecast_but_sums_leave_it_out():
     split = ac.hold_out(tensor(loops=False), fraction=0.2, along="month", seed=1)
     held = split.test.coords[:, 0]
     forecast = fitted(split.train).forecast(1)
     who, whom = "ABCD"[held[0]], "ABCD"[held[1]]
-    assert forecast.predict({"who": who, "whom": whom})["expected"][0] > 0.0
-    assert len(forecast.record.tensor.missing) == 4
+    assert forecast.predict({"who": who, "whom": whom, "month": forecast.periods[0]})["expected"][0] > 0.0
+    pairs = {(int(i), int(j)) for i, j in split.test.coords[:2].T}
+    assert forecast.record.tensor.missing.cells == 4 + len(pairs)
+    some, every = (forecast.predict({"who": who}, missing=missing)["expected"][0] for missing in (False, True))
+    assert some < every
+
+
+def test_sums_by_label_are_those_with_cells_that_were_observed():
+    Y = tensor(6).with_missing([("A", None, None), ("B", "C", None)])
+    forecast = fitted(Y).forecast(1)
+    (period,) = forecast.periods
+    assert cells_by(forecast, "who") == [{"who": who, "month": period} for who in "BCD"]
+    assert observed_by(forecast.record.tensor.missing, [0]).tolist() == [0, 3, 4, 4]
+    assert len(cells_by(forecast, ["who", "whom"])) == 16, "single cells are always forecast"
+    assert len(forecast.samples("who", draws=2)) == 6
 
 
 def test_unobserved_and_absent_periods_are_skipped():

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import allocore as ac
@@ -59,13 +60,13 @@ def test_cells_that_were_never_observed_are_not_scored(steady, held_out):
     expected = (dense_rates(forecast.record).mean(axis=0) * seen[:, :, None]).sum(axis=(0, 1))
     error = np.abs(expected - totals[0, 30:]).mean()
     assert found.loc[("totals", "forecast"), "absolute_error"] == pytest.approx(error)
-    assert Finding("cells-not-compared", "note", {"cells": 6}) in evaluation.findings
+    assert Finding("cells-never-observed", "note", {"cells": 6}) in evaluation.findings
 
 
 @pytest.mark.slow
 def test_a_run_with_held_out_cells_is_judged_as_one_without(steady, held_out, whole):
     forecast, seen = held_out
-    assert "cells-not-compared" not in {finding.kind for finding in whole.evaluate(steady).findings}
+    assert "cells-never-observed" not in {finding.kind for finding in whole.evaluate(steady).findings}
     held = [("ABCDEFGH"[i], "abcdefgh"[j], None) for i, j in np.argwhere(~seen)]
     found, judged = forecast.evaluate(steady).table, whole.evaluate(steady.with_missing(held)).table
     assert found["number"].tolist() == judged["number"].tolist()
@@ -186,6 +187,28 @@ def test_figure_and_command_show_the_past_of_the_cells_that_they_forecast(run, h
     lines = [line.split() for line in told.splitlines()]
     assert [LABELS[29], f"{past[-1]:,}"] in lines
     assert next(line[1] for line in lines if line[:1] == ["2002-07"]) == f"{expected[0]:,.0f}"
-    assert "Not compared: 6 cells of each period" in told
-    _, told, _ = run("forecast", tmp_path / "run.zarr", "--horizon", 1, "--by", "who")
-    assert "Over all cells" in told
+    assert all(sentence in " ".join(told.split()) for sentence in forecast.sentences)
+
+
+def test_a_total_is_the_same_number_in_the_table_the_file_the_draws_and_the_figure(run, held_out, tmp_path):
+    forecast, seen = held_out
+    brute = (dense_rates(forecast.record).mean(axis=0) * seen[:, :, None]).sum(axis=(0, 1))
+    totals = [{"month": period} for period in forecast.periods]
+    table = forecast.predict(totals)
+    np.testing.assert_allclose(table["expected"], brute)
+    assert forecast.findings == (Finding("cells-never-observed", "note", {"cells": 6}),)
+    forecast.fitted.save(tmp_path / "run.zarr")
+    code, told, _ = run("forecast", tmp_path / "run.zarr", "--horizon", 3, "--out", tmp_path / "totals.csv")
+    assert code == 0
+    file = pd.read_csv(tmp_path / "totals.csv")
+    printed = {line.split()[0]: line.split()[1:] for line in told.splitlines() if line.split()[:1]}
+    for row, (low, high), expected in zip(
+        table.itertuples(), file[["0.05", "0.95"]].to_numpy().tolist(), file["expected"].tolist(), strict=True
+    ):
+        assert printed[row.month] == [f"{row.expected:,.0f}", f"{row.low:,}", f"{row.high:,}"]
+        assert (expected, low, high) == (pytest.approx(row.expected), row.low, row.high)
+    (panel,) = ac.figures.forecast(forecast).panels
+    assert panel.lines[1].get_ydata()[1:].tolist() == file["0.5"].tolist()
+    assert forecast.samples(seed=0).groupby("month")["outcome"].mean().to_numpy() == pytest.approx(brute, rel=0.05)
+    whole = forecast.predict(totals, missing=True)["expected"]
+    np.testing.assert_allclose(whole, dense_rates(forecast.record).mean(axis=0).sum(axis=(0, 1)))

@@ -11,7 +11,7 @@ from rich.console import Console
 from scipy.special import logsumexp
 
 import allocore as ac
-from allocore.findings import sentence
+from allocore.findings import Finding, sentence
 from allocore.posterior import convergence
 from allocore.posterior.convergence import (
     convergence_table,
@@ -459,6 +459,8 @@ def test_the_move_rate_is_that_of_the_sweeps_after_the_burn_in():
     moved = np.array([[1.0, 1.0, 0.5, 0.0, 0.25, 0.25], [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
     post = posterior(chains=2, draws=2, burn_in=2, thin=2, stats={"moved": moved})
     assert details(post)["move-rate"].values["rate"] == 0.125
+    assert "12%" in sentence(details(post)["move-rate"])
+    assert "0.0041%" in sentence(Finding("move-rate", values={"rate": 4.1e-5}))
 
 
 @pytest.mark.parametrize("still", [[], [1], [0, 3], [0, 1, 2, 3]])

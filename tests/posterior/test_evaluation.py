@@ -18,7 +18,7 @@ import allocore as ac
 from allocore.errors import InputError
 from allocore.kernels.workers import Workers
 from allocore.posterior import evaluate as evaluation
-from allocore.posterior.evaluate import clustered_mean, evaluate, pit, score_cells
+from allocore.posterior.evaluate import clustered_mean, evaluate, pit, score_cells, score_rows
 from allocore.posterior.predict import Mixtures
 from allocore.results import Posterior
 from support.errors import refused
@@ -372,3 +372,13 @@ def test_cells_that_cannot_judge_a_model_get_no_verdict():
         assert not any(each.kind.startswith("intervals") for each in found.findings)
     assert any(word.startswith("Standard errors are over cells") for word in post.evaluate(only_counts).sentences)
     assert not any(word.startswith("Standard errors") for word in post.evaluate().sentences)
+
+
+def test_small_scores_and_errors_are_not_printed_as_zero():
+    scores = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps")
+    names = [*scores, *(f"{name}_se" for name in scores)]
+    names += ["coverage_50", "coverage_90", "coverage_50_busy", "coverage_90_busy"]
+    known = {"log_ppd": -3.21e-5, "mae": 4.5e-5, "mae_se": 1.2e-6, "crps": 0.0, "crps_se": 0.0}
+    row = dict.fromkeys(names, np.nan) | known
+    ((_, log_ppd, _, _, mae, crps, *_),) = score_rows(pd.DataFrame([row], index=["model"]))
+    assert (log_ppd, mae, crps) == ("-3.21e-05", "0.0000450 \u00b1 0.0000012", "0")

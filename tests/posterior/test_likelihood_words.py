@@ -133,6 +133,27 @@ def test_few_counts_are_not_clear():
     assert CountDispersion(2.0, 800.0).clear
 
 
+@pytest.mark.parametrize(
+    ("ratio", "gain", "kind"),
+    [
+        (1.02, 5.0, "poisson-near"),
+        (1.14, 20.0, "poisson-unclear"),
+        (1.14, 500.0, "poisson-somewhat-dispersed"),
+        (1.6, 500.0, "poisson-somewhat-dispersed"),
+        (2.0, 50.0, "poisson-unclear"),
+        (2.0, 500.0, "poisson-dispersed"),
+    ],
+)
+def test_the_negative_binomial_is_advised_only_where_it_was_shown_to_predict_better(ratio, gain, kind):
+    assert CountDispersion(ratio, gain).kind == kind
+
+
+@pytest.mark.slow
+def test_counts_of_a_ratio_of_1_14_get_no_advice():
+    found = fit(simulated(1.14, 60_000)).diagnose().likelihood
+    assert [each.kind for each in found if each.level == "caution"] == []
+
+
 def test_the_advice_holds_for_held_out_cells():
     """Where it is clear, the negative binomial predicts better."""
     split = ac.hold_out(simulated(4.0, 10_000), fraction=0.1, seed=0)

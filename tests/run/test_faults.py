@@ -128,7 +128,7 @@ def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chu
         post.save(tmp_path / "again.zarr")
     assert post.to_datatree()["posterior"]["draw"].values.tolist() == [0, 1, 2, 3, 5]
     np.testing.assert_array_equal(
-        post.to_datatree()["sample_stats"]["log_likelihood"], whole.stats["log_likelihood"][:, [3, 5, 7, 9, 13]]
+        post.to_datatree()["sample_stats"]["log_likelihood_total"], whole.stats["log_likelihood"][:, [3, 5, 7, 9, 13]]
     )
     with xr.open_datatree(path, engine="zarr") as tree:
         for draw in (0, 3, 5):

@@ -9,8 +9,13 @@ import warnings
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.special import logsumexp
 
 import allocore as ac
+from allocore.classes.consensus import class_shares
+from allocore.classes.datatree import _sampled_zeros
+from allocore.classes.profiles import ClassReader
+from allocore.storage.run_reader import stored_tree
 from allocore.storage.zarr_format import ADDED_STATS
 from support.errors import refused
 from support.tiers import parametrize_few
@@ -65,6 +70,8 @@ def test_the_posterior_group_holds_the_draws_under_named_dimensions(post, tree):
         "factors_who": ("who", "who_factor"),
         "factors_what": ("what", "what_factor"),
         "factors_when": ("when", "when_factor"),
+        "expected_total": (),
+        "class_share": ("class",),
     }
     np.testing.assert_array_equal(group["core_values"], post.core_values)
     np.testing.assert_array_equal(group["core_locations"], post.core_locations)
@@ -90,10 +97,12 @@ def test_a_factor_can_be_asked_for_by_label(post, tree):
 
 def test_sample_stats_are_the_sweeps_that_gave_the_draws_and_sweep_stats_all_of_them(post, tree):
     names = {"log_likelihood", "classes", "factors", "moved", "seconds", *ADDED_STATS}
-    assert set(tree["sample_stats"].data_vars) == set(tree["sweep_stats"].data_vars) == names
+    assert set(tree["sweep_stats"].data_vars) == names
     for name in names:
+        of_draws = "log_likelihood_total" if name == "log_likelihood" else name
         np.testing.assert_array_equal(tree["sweep_stats"][name], post.stats[name])
-        np.testing.assert_array_equal(tree["sample_stats"][name], post.stats[name][:, [4, 6, 8, 10]])
+        np.testing.assert_array_equal(tree["sample_stats"][of_draws], post.stats[name][:, [4, 6, 8, 10]])
+    assert "log_likelihood" not in tree["sample_stats"].data_vars, "ArviZ would take it for values of single cells"
     assert tree["sample_stats"]["factors"].dims == ("chain", "draw", "mode")
     assert tree["sweep_stats"].sizes["sweep"] == 11
 
@@ -170,7 +179,7 @@ def test_modes_may_have_the_names_of_the_schemas_own_dimensions(names, tmp_path)
 def test_a_posterior_whose_mode_names_meet_the_schemas_can_still_be_laid_out(names):
     post = fitted(tensor(names))
     posterior = post.to_datatree()["posterior"].to_dataset()
-    assert len(posterior.data_vars) == 5
+    assert len(posterior.data_vars) == 7
     for labels, factor in zip(post.tensor.labels, post.factors, strict=True):
         held = [each for each in posterior.data_vars.values() if np.array_equal(each, factor)]
         assert held
@@ -190,8 +199,9 @@ def test_a_saved_run_is_opened_by_plain_xarray_to_identical_values(post, tree, t
     assert set(again.children) == GROUPS
     assert again.attrs == tree.attrs
     for group in GROUPS:
-        xr.testing.assert_identical(again[group].to_dataset(), tree[group].to_dataset())
-        for name, variable in tree[group].to_dataset().variables.items():
+        here = stored_tree(post.record)[group].to_dataset()
+        xr.testing.assert_identical(again[group].to_dataset(), here)
+        for name, variable in here.variables.items():
             assert again[group].to_dataset().variables[name].dtype.kind == variable.dtype.kind, name
 
 
@@ -285,12 +295,12 @@ def test_arviz_summarises_the_run_and_names_its_parts_by_the_labels_of_the_tenso
     az = arviz()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = az.summary(for_arviz(az, tree), var_names=["log_likelihood", "classes"], group="sample_stats")
+        found = az.summary(for_arviz(az, tree), var_names=["log_likelihood_total", "classes"], group="sample_stats")
         factors = az.summary(for_arviz(az, tree), var_names=["factors_who"])
     assert "factors_who[Ada, 0]" in factors.index
-    assert list(found.index) == ["log_likelihood", "classes"]
-    expected = float(tree["sample_stats"]["log_likelihood"].mean())
-    assert float(found.loc["log_likelihood", "mean"]) == pytest.approx(expected, rel=0.05)
+    assert list(found.index) == ["log_likelihood_total", "classes"]
+    expected = float(tree["sample_stats"]["log_likelihood_total"].mean())
+    assert float(found.loc["log_likelihood_total", "mean"]) == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.slow
@@ -303,6 +313,105 @@ def test_arviz_plots_traces_of_the_run(tree):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert az.plot_trace(for_arviz(az, tree), var_names=["core_values"]) is not None
+        assert az.plot_trace(for_arviz(az, tree), var_names=["class_share", "expected_total"]) is not None
         assert plt.get_fignums(), "a figure was drawn"
     plt.close("all")
+
+
+# What ArviZ can use: identified quantities, and log-likelihoods of single cells
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Two fits to one split of counts with two clear classes: of two classes, and of one."""
+    rates = np.zeros((8, 8, 4))
+    rates[:4, :4], rates[4:, 4:] = 4.0, 1.0
+    names = ["who", "whom", "when"]
+    split = ac.hold_out(ac.as_tensor(np.random.default_rng(2).poisson(rates + 0.02), mode_names=names), 0.2, seed=1)
+    common = {"burn_in": 60, "draws": 40, "thin": 1, "chains": 2, "seed": 4, "progress": False, "threads": 1}
+    return [ac.CP(rank, likelihood="negative-binomial", **common).fit(split).posterior_ for rank in (2, 1)]
+
+
+@pytest.fixture(scope="module")
+def trees(planted):
+    return [post.to_datatree(log_likelihood="cells") for post in planted]
+
+
+def test_what_is_identified_stands_beside_numbers_without_a_meaning(planted, trees):
+    post, group = planted[0], trees[0]["posterior"]
+    found = post.consensus()
+    assert group["class"].values.tolist() == found.numbers.tolist()
+    assert group["class_name"].values.tolist() == list(found.names)
+    np.testing.assert_allclose(group["class_share"].mean(("chain", "draw")), found.share)
+    np.testing.assert_allclose(group["dispersion"], post.dispersion)
+    whole = ac.as_tensor(np.ones(post.tensor.shape, dtype=int)).coords
+    observed = ~post.tensor.missing.contains(whole)
+    total = post.expected(whole[:, observed]).sum()
+    assert float(group["expected_total"].mean()) == pytest.approx(total)
+    for name, variable in group.data_vars.items():
+        assert ("no meaning" in variable.attrs["description"]) == (name.startswith(("core_", "factors_")))
+
+
+def test_shares_of_all_draws_are_those_of_the_consensus(planted):
+    post = planted[0]
+    shares = class_shares(ClassReader(post.record), post.consensus().estimates.mean_profiles)
+    np.testing.assert_allclose(shares, post.consensus().shares_by_draw)
+
+
+def test_the_log_likelihood_of_held_out_cells_gives_their_log_ppd(planted):
+    post = planted[0]
+    group = post.to_datatree(log_likelihood="held-out")["log_likelihood"]
+    assert group["counts"].dims == ("chain", "draw", "cell")
+    pointwise = logsumexp(group["counts"].values, axis=(0, 1)) - np.log(80)
+    np.testing.assert_allclose(pointwise, post.log_predictive(post.held_out))
+    assert pointwise.mean() == pytest.approx(post.log_ppd(post.held_out))
+    assert group.attrs["cells"] == "held-out"
+
+
+def test_the_log_likelihood_of_all_cells_has_every_count_and_a_stated_sample_of_zeros(planted, trees, monkeypatch):
+    post, group = planted[0], trees[0]["log_likelihood"]
+    total = trees[0]["sample_stats"]["log_likelihood_total"]
+    np.testing.assert_allclose(group["counts"].sum("cell"), total)
+    monkeypatch.setattr("allocore.classes.datatree._ZEROS", 0)
+    few = post.to_datatree(log_likelihood="cells")["log_likelihood"]
+    nonzeros = post.tensor.nnz
+    zeros = post.tensor.volume - post.tensor.missing.cells - nonzeros
+    sampled = min(nonzeros, zeros)
+    assert (few.attrs["nonzeros"], few.attrs["zeros"], few.attrs["zeros_sampled"]) == (nonzeros, zeros, sampled)
+    assert few.attrs["weight_of_a_zero"] == pytest.approx(zeros / sampled)
+    assert float(few["weight"].sum()) == pytest.approx(nonzeros + zeros)
+    places = few["place"].values
+    assert not post.tensor.missing.contains(places).any()
+    assert len(np.unique(places, axis=1).T) == nonzeros + sampled
+
+
+def test_zeros_of_a_large_tensor_are_drawn_without_visiting_all_of_them(planted, monkeypatch):
+    tensor = planted[0].tensor
+    monkeypatch.setattr("allocore.classes.datatree.MOST_CELLS", 1)
+    zeros = _sampled_zeros(tensor, 50)
+    assert len(np.unique(zeros, axis=1).T) == 50
+    assert not tensor.missing.contains(zeros).any()
+    assert tensor.to_dense()[tuple(zeros)].sum() == 0
+
+
+def test_arviz_compares_models_by_single_cells_and_refuses_the_total(planted, trees):
+    az = arviz()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        two, one = (for_arviz(az, tree) for tree in trees)
+        loo = az.loo(two)
+        assert loo.n_data_points == trees[0]["log_likelihood"].sizes["cell"]
+        assert list(az.compare({"two": two, "one": one}).index) == ["two", "one"]
+        with pytest.raises(TypeError, match="log likelihood not found"):
+            az.loo(for_arviz(az, planted[0].to_datatree()))
+        names = ["class_share", "expected_total", "dispersion"]
+        table = az.summary(two, var_names=names)
+    assert len(table) == len(planted[0].consensus().numbers) + 2
+    assert np.isfinite(table["mean"]).all()
+
+
+def test_what_the_log_likelihood_cannot_be_of_is_refused(post):
+    with refused("log_likelihood", "held-out", "the run has none"):
+        post.to_datatree(log_likelihood="held-out")
+    with refused("log_likelihood", "all", "must be None or one of"):
+        post.to_datatree(log_likelihood="all")

@@ -28,6 +28,10 @@ def make_older(path):
             shutil.rmtree(path / group / name)
             for file in (".zarray", ".zattrs"):
                 del metadata["metadata"][f"{group}/{name}/{file}"]
+    now, then = "sample_stats/log_likelihood_total", "sample_stats/log_likelihood"
+    (path / now).rename(path / then)
+    for file in (".zarray", ".zattrs"):
+        metadata["metadata"][f"{then}/{file}"] = metadata["metadata"].pop(f"{now}/{file}")
     (path / ".zmetadata").write_text(json.dumps(metadata))
 
 
@@ -51,7 +55,10 @@ def test_an_older_run_opens_with_unknown_acceptance_rates(older):
     for name in ADDED_STATS:
         assert post.stats[name].shape == post.stats["moved"].shape
         assert np.isnan(post.stats[name]).all()
-    assert np.isnan(post.to_datatree()["sample_stats"]["split_merge_accepted"]).all()
+    stats = post.to_datatree()["sample_stats"]
+    assert np.isnan(stats["split_merge_accepted"]).all()
+    np.testing.assert_array_equal(stats["log_likelihood_total"], post.stats["log_likelihood"][:, post.draw_sweeps - 1])
+    assert "log_likelihood" not in stats.data_vars
 
 
 def test_an_older_run_is_resumed_to_the_bytes_of_a_longer_one(older):
@@ -59,6 +66,7 @@ def test_an_older_run_is_resumed_to_the_bytes_of_a_longer_one(older):
     assert_same(longer, fitted(draws=5))
     assert_same(ac.open_run(older), longer)
     assert not (older / "sweep_stats" / "split_merge_accepted").exists()
+    assert not (older / "sample_stats" / "log_likelihood_total").exists()
 
 
 def test_an_older_run_with_damaged_metadata_is_resumed(older):

@@ -14,6 +14,7 @@ from allocore.model.state import State, SweepInfo
 from allocore.run.chains import run_chains
 from allocore.storage import run_writer, zarr_format
 from allocore.storage.record import MemoryStore, Plan, Schedule
+from allocore.storage.run_reader import stored_tree
 from allocore.storage.run_writer import ZarrStore
 from allocore.storage.zarr_format import FLOAT, WHOLE, Growing
 from support.errors import refused_file
@@ -204,7 +205,7 @@ def test_a_run_that_still_goes_on_is_opened_by_xarray_and_by_open_run_without_a_
                 assert post.core_values.shape == (2, seen, 3)
                 assert post.tensor == TENSOR
                 xr.testing.assert_identical(
-                    post.to_datatree()["posterior"].to_dataset(), tree["posterior"].to_dataset()
+                    stored_tree(post.record)["posterior"].to_dataset(), tree["posterior"].to_dataset()
                 )
                 assert post.finished == (sweep == schedule.sweeps and chain == 1)
 
@@ -214,7 +215,7 @@ def test_a_run_on_disk_has_the_tree_of_the_same_run_in_memory(tmp_path):
     stored = ac.AlloCore(3, (3, 2, 4), store=tmp_path / "run.zarr", **settings).fit(TENSOR).posterior_
     with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as tree:
         tree.load()
-    memory = ac.AlloCore(3, (3, 2, 4), **settings).fit(TENSOR).posterior_.to_datatree()
+    memory = stored_tree(ac.AlloCore(3, (3, 2, 4), **settings).fit(TENSOR).posterior_.record)
     assert tree.attrs == memory.attrs == stored.to_datatree().attrs
     for group in tree.children:
         mine, theirs = (each[group].to_dataset().drop_vars("seconds", errors="ignore") for each in (tree, memory))

@@ -3,7 +3,7 @@
 `estimate_classes` is the whole algorithm; `find_consensus` also gives the classes numbers and names.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from itertools import product
@@ -173,6 +173,18 @@ def _sharing(location_NCM: NDArray[np.int32]) -> tuple[Floats, ...]:
             same_CC += (location_C[:, None] == location_C) & (location_C >= 0)
         sharing.append(same_CC / both_CC)
     return tuple(sharing)
+
+
+def class_shares(reader: ClassReader, profiles: Sequence[Floats]) -> Floats:
+    """Return the share of the counts in each of C classes in every draw, (chain, draw, C); zero if not held."""
+    lead, centre_directions = reader.record.core_values.shape[:2], directions(profiles)
+    shares = np.zeros((*lead, profiles[0].shape[1]))
+    for chain, draw in np.ndindex(lead):
+        classes = reader.read(chain, draw, _MOST_CLASSES)
+        similarity_CG = similarities(directions(classes.profiles), centre_directions, HOLDS)
+        ours, clusters = match_similar(similarity_CG, HOLDS, classes.share_C)
+        shares[chain, draw, clusters] = classes.share_C[ours]
+    return shares
 
 
 def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", progress: bool) -> "Consensus":

@@ -54,7 +54,8 @@ def top_cells(
 ) -> list[pd.DataFrame]:
     """For each class, a table of its top cells: see `Posterior.top_cells`."""
     shown = _shown_modes(summary)
-    found = [_largest(summary, place, shown, top) for place in places]
+    latent = record.spec.likelihood == "bernoulli"
+    found = [_largest(summary, place, shown, top, latent=latent) for place in places]
     counts_G = _counts_of(record.tensor, shown, np.concatenate([groups.rows_LG for groups, _ in found], axis=1))
     cells_MN = np.concatenate([groups.cells_MN for groups, _ in found], axis=1)
     # The whole model is that of the draw, if one is summarized.
@@ -87,8 +88,11 @@ def _shown_modes(summary: ClassSummary) -> list[int]:
     return shown or list(range(len(summary.modes)))
 
 
-def _largest(summary: ClassSummary, place: int, shown: list[int], top: int) -> tuple[_Groups, Floats]:
-    """The groups of cells in which a class expects the most, and how many counts it expects there."""
+def _largest(summary: ClassSummary, place: int, shown: list[int], top: int, *, latent: bool) -> tuple[_Groups, Floats]:
+    """The groups of cells in which a class expects the most, and how many counts it expects there.
+
+    If the size of the class is `latent`, a cell is 1 unless its latent count, which is Poisson, is 0.
+    """
     tensor, factors = summary.tensor, [factor_DC[:, place] for factor_DC in summary.factor_shares]
     most = max(top, _LEAST_TOP)
     ranks_LG = _ranks(tuple(tensor.shape[mode] for mode in shown), _RANKS * most)
@@ -99,11 +103,12 @@ def _largest(summary: ClassSummary, place: int, shown: list[int], top: int) -> t
     groups = _observed_cells(tensor, shown, rows_LG)
     weight_N = np.prod([factor_D[rows_N] for factor_D, rows_N in zip(factors, groups.cells_MN, strict=True)], axis=0)
     whole = SignedPatterns.of(tensor.missing).sum_of_one(factors, [float(factor_D.sum()) for factor_D in factors])
-    weight_G = np.bincount(groups.group_N, weight_N, rows_LG.shape[1])
-    chosen = np.argsort(-weight_G, kind="stable")[:top]
-    chosen = chosen[weight_G[chosen] > 0.0]
-    of_class = summary.value_C[place] * weight_G[chosen] / (whole or 1.0)
-    return _observed_cells(tensor, shown, rows_LG[:, chosen]), of_class
+    size_N = summary.value_C[place] * weight_N / (whole or 1.0)
+    of_class_N = -np.expm1(-size_N) if latent else size_N
+    of_class_G = np.bincount(groups.group_N, of_class_N, rows_LG.shape[1]).astype(np.float64)
+    chosen = np.argsort(-of_class_G, kind="stable")[:top]
+    chosen = chosen[of_class_G[chosen] > 0.0]
+    return _observed_cells(tensor, shown, rows_LG[:, chosen]), of_class_G[chosen]
 
 
 @cache

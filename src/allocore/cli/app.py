@@ -53,7 +53,7 @@ _OPTIONS = {
         "seed", "start",
     ),
     "NNTuck": ("restarts", "max_iter"),
-    "Held-out cells": ("hold_out", "along", "splits", "criterion"),
+    "Held-out cells": ("hold_out", "along", "hold_out_seed", "splits", "criterion"),
     "Where it runs": ("threads", "jobs", "cluster", "retry"),
     "Input": ("draw", "chain", "on_error"),
     "Output": (

@@ -65,7 +65,8 @@ _FIT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "threads": option(int | None, "Threads per fit; by default an even share of the processors, or 1 on a cluster."),
     "cluster": (ClusterOfFits, None),
     "retry": (Annotated[bool, typer.Option("--retry", help="Retry fits that failed earlier.")], False),
-    "seed": option(int, "The seed of the first split. Later splits use the next numbers.", 0),
+    "seed": option(int, "The seed of the fits to the first split. Later splits use the next numbers.", 0),
+    "hold_out_seed": option(int, "The seed of the first split. Later splits use the next numbers.", 0),
 }
 _takes_fits = takes("fits", _FIT_OPTIONS, dict)
 
@@ -185,7 +186,8 @@ def _read(
     Y = Y.binarize() if likelihood["binary"] else Y
     print_data(console, Y, binary=likelihood["binary"])
     along = -1 if fits["along"] is None else mode_given(fits["along"], Y.mode_names)
-    return Y, {"along": along, **{name: fits[name] for name in ("hold_out", "jobs", "threads", "retry", "seed")}}
+    same = ("hold_out", "hold_out_seed", "jobs", "threads", "retry", "seed")
+    return Y, {"along": along, **{name: fits[name] for name in same}}
 
 
 def _models(
@@ -231,9 +233,11 @@ def _budget_table(budgets: "pd.DataFrame") -> Table:
     for name in ("Q", "log PPD", "behind", "error", "splits", "classes", ""):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     chosen = budgets["budget"].where(budgets["within"]).min()
+    errors = [error for error in budgets["error"] if error > 0]
+    digits = max([4, *(1 - math.floor(math.log10(error)) for error in errors)])  # two of the smallest error
     for row in budgets.to_dict("records"):
         status = "chosen" if row["budget"] == chosen else "within" if row["within"] else ""
-        scores = ("-" if math.isnan(row[name]) else f"{row[name]:.4f}" for name in ("mean", "behind", "error"))
+        scores = ("-" if math.isnan(row[name]) else f"{row[name]:.{digits}f}" for name in ("mean", "behind", "error"))
         used = "-" if math.isnan(row["classes"]) else f"{row['classes']:.0f}"
         cells = f"{row['budget']:,}", *scores, f"{row['splits']:,}", used, status
         table.add_row(*cells, style="bold" if status == "chosen" else "")

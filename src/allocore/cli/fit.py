@@ -57,6 +57,9 @@ def fit(
         str | None,
         typer.Option(help="The mode along which held-out fibres run, by name or number; the last by default."),
     ] = None,
+    hold_out_seed: Annotated[
+        int, typer.Option(help="The seed of the hold-out: fits with the same one hold out the same cells.")
+    ] = 0,
     start: Annotated[
         Path | None,
         typer.Option(
@@ -90,8 +93,10 @@ def fit(
 
     console = terminal()
     whole_number("rows", rows), whole_number("top", top)
-    if along is not None and hold_out is None:
-        raise InputError("along", along, "needs `hold_out`")
+    if hold_out is None and (along is not None or hold_out_seed):
+        name, value = ("along", along) if along is not None else ("hold_out_seed", hold_out_seed)
+        raise InputError(name, value, "needs `hold_out`")
+    whole_number("hold_out_seed", hold_out_seed, least=0)
     check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
     chosen.check_likelihood(likelihood)
     chosen.check_memory()
@@ -107,7 +112,7 @@ def fit(
     seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
     split = None
     if hold_out is not None:
-        split = ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), seed)
+        split = ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), hold_out_seed)
         if isinstance(Y, ac.ShardedTensor):
             console.print("To hold out cells, the whole tensor was read into memory. The fit does not use shards.")
     print_data(console, Y, binary=likelihood["binary"])

@@ -209,8 +209,7 @@ def forecast(
         write_frame(table, out)
         console.print(Text(f"{len(table):,} forecasts written to {out}"))
     elif asked is not None or by:
-        caption = "Over all cells, including those that are left out above" if found.compared.left_out else ""
-        console.print(_table(table, posterior.tensor.mode_names, caption))
+        console.print(_table(table, posterior.tensor.mode_names))
     if draws_out is not None:
         with waiting("simulating counts"):
             long = found.samples(cells=wanted, seed=seed)
@@ -242,11 +241,9 @@ def _print_totals(found: "ac.Forecast", console: Console) -> None:
     past = list(zip(labels, counts, found.coming.past.observed_T, strict=True))
     for label, count, observed in past[-_PAST:]:
         table.add_row(Text(str(label)), f"{count:,.0f}" if observed else "missing", "", "", "")
-    for _, row in compared.predict(cells_by(found)).iterrows():
+    for _, row in found.predict(cells_by(found)).iterrows():
         table.add_row(Text(str(row[found.mode])), "", f"{row['expected']:,.0f}", f"{row['low']:,}", f"{row['high']:,}")
     console.print(table)
-    for sentence in sentences(compared.findings()):
-        console.print(Text(sentence))
 
 
 def _print_changes(found: "ac.Forecast", console: Console) -> None:
@@ -274,8 +271,7 @@ def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Console
         scored = found.evaluate(future)
     shown = scored.table.drop(columns=["number", "crps_difference", "standard_error"])
     console.print(_table(shown.reset_index()))
-    printed = [*found.findings, *found.compared.findings()]
-    for sentence in sentences([finding for finding in scored.findings if finding not in printed]):
+    for sentence in sentences([finding for finding in scored.findings if finding not in found.findings]):
         console.print(Text(sentence))
     console.print(Text(_SCORES, style="dim"))
 
@@ -294,16 +290,16 @@ def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> No
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
     panels = [dict(each) for each in sums]
     if len(panels) > _PANELS:
-        largest = found.predict(panels)["expected"].to_numpy().argsort()[::-1][:_PANELS]
+        largest = found.predict(panels, missing=True)["expected"].to_numpy().argsort()[::-1][:_PANELS]
         panels = [panels[place] for place in largest.tolist()]
     save_figure(ac.figures.forecast(found, panels), path)
     few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
     console.print(Text(f"Figure written to {path}{few}"))
 
 
-def _table(frame: "pd.DataFrame", modes: Sequence[str] = (), caption: str = "") -> Table:
+def _table(frame: "pd.DataFrame", modes: Sequence[str] = ()) -> Table:
     """Return a frame for the screen: labels of `modes` and words are folded, numbers never. An empty entry is a sum."""
-    table = Table(box=SIMPLE_HEAD, caption=Text(caption) if caption else None, caption_justify="left")
+    table = Table(box=SIMPLE_HEAD)
     numbers = [kind.kind in "if" and name not in modes for name, kind in frame.dtypes.items()]
     for name, is_number in zip(frame.columns, numbers, strict=True):
         table.add_column(Text(str(name)), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")

@@ -64,7 +64,7 @@ class Comparison:
         chains (`log_ppd_chain`, `log_ppd_positive_chain`), `seconds`, `sweeps`, `seconds_per_sweep`, `classes` and
         `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that failed.
     settings : Settings
-        What all fits have in common: the data, the share held out, the seed.
+        What all fits have in common: the data, the share held out, the seeds.
     data : str
         The tensor in one line.
     models : dict of str to str
@@ -191,6 +191,7 @@ def compare(
     executor: object = None,
     retry: bool = False,
     seed: int = 0,
+    hold_out_seed: int = 0,
     progress: bool = True,
 ) -> Comparison:
     """Fit models to random splits of a tensor, and compare how well they predict held-out cells.
@@ -209,7 +210,7 @@ def compare(
         Fit each model at these budgets Q: classes of ALL0CORE and CP, and about Q entries of the core of a Tucker or
         NNTuck whose `core_shape` is None. By default the models have their own sizes.
     splits : int
-        How many splits. Split s uses the seed `seed + s`, both to hold out fibres and to fit all models.
+        How many splits. Split s holds out fibres by the seed `hold_out_seed + s`, and fits by `seed + s`.
     hold_out : float
         Share of the fibres to hold out: see `ac.hold_out`.
     along : int or str
@@ -225,7 +226,9 @@ def compare(
     retry : bool
         Run jobs again that failed before.
     seed : int
-        The seed of the first split. It determines all results except times and memory.
+        The seed of the fits to the first split.
+    hold_out_seed : int
+        The seed of the first split. The two seeds determine all results except times and memory.
     progress : bool
         Show progress: a bar on a terminal, or one line per minute in a log.
 
@@ -250,7 +253,7 @@ def compare(
     """
     tensor = as_tensor(Y)
     tensor = tensor.load() if isinstance(tensor, ShardedTensor) else tensor  # every job needs all of it
-    settings = Settings.of(tensor, hold_out, along, seed)
+    settings = Settings.of(tensor, hold_out, along, seed, hold_out_seed)
     requested = requested_jobs(tensor, models, budgets, whole_number("splits", splits), settings)
     at_a_time = None if jobs is None else whole_number("jobs", jobs)
     threads_each = None if threads is None else whole_number("threads", threads)
@@ -340,7 +343,7 @@ def _check_splits(tensor: CountTensor, settings: Settings, splits: int) -> None:
     """Make every split once, so that a bad one is reported before any job runs."""
     for split in range(splits):
         try:
-            split_tensor(tensor, settings.hold_out, settings.along, settings.seed + split)
+            split_tensor(tensor, settings.hold_out, settings.along, settings.hold_out_seed + split)
         except InputError as error:
             name = "hold_out" if error.argument == "fraction" else error.argument
             raise InputError(name, error.value, f"{error.rule} (split {split})") from None
@@ -391,6 +394,7 @@ class Folder:
         advice = "Remove it, and the same comparison rebuilds it from the data and results in the folder"
         known = [_read_json(self.path / "settings.json", advice)] if complete else self._settings_of_results()
         for there in known:
+            there = {"hold_out_seed": there.get("seed"), **there}
             for name in given:
                 if there.get(name) != given[name]:
                     raise self._conflict(name, given, there)
@@ -422,7 +426,7 @@ class Folder:
         tensor = load_tensor(self.tensor)
         same = fingerprint(tensor)
         found = [Settings(same, job.hold_out, job.along, tensor.mode_names[job.along], job.seed - job.split,
-                          job.sampler_version) for job in jobs]  # fmt: skip
+                          job.hold_out_seed - job.split, job.sampler_version) for job in jobs]  # fmt: skip
         return [asdict(settings) for settings in dict.fromkeys(found)]
 
     def _conflict(self, name: str, given: dict[str, Any], there: dict[str, Any]) -> InputError:

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from allocore.comparison.models import series_name
 from allocore.findings import Finding, plus_minus
 
+ENOUGH_SPLITS = 3  # with two, the 95% interval is 12.7 standard errors wide on each side
 CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
 SERIES = ["model", "core", "budget"]
 Key = tuple[str, str, int]
@@ -29,11 +30,11 @@ class Difference(NamedTuple):
     splits: int
 
     @property
-    def clear(self) -> bool:
-        """Whether the 95% interval of Student's t for the mean excludes 0; False for a single split."""
-        if self.splits < 2 or math.isnan(self.error):
-            return False
-        return abs(self.mean) > float(stdtrit(self.splits - 1, 0.975)) * self.error
+    def clear(self) -> bool | None:
+        """Whether the 95% interval of Student's t for the mean excludes 0; None if too few splits include it."""
+        if self.splits > 1 and abs(self.mean) > float(stdtrit(self.splits - 1, 0.975)) * self.error:
+            return True
+        return None if self.splits < ENOUGH_SPLITS or math.isnan(self.mean) else False
 
     def __str__(self) -> str:
         return plus_minus(self.mean, self.error)
@@ -102,7 +103,7 @@ def best_models(values: Values, cells: str) -> Iterator[Finding]:
         return
     first = max(best, key=lambda key: values[key].mean())
     gaps = {key: difference(values[first], values[key]) for key in best if key != first}
-    tied = [key for key, gap in gaps.items() if not gap.clear and not math.isnan(gap.error)]
+    tied = [key for key, gap in gaps.items() if gap.clear is False]
     winners = [_at(key) | {"mean": float(values[key].mean())} for key in (first, *tied)]
     differences = [_numbers(gaps[key]) for key in tied]
     yield Finding("best-models", "note", {"cells": cells, "models": winners, "differences": differences})
@@ -165,6 +166,14 @@ def how_differences_are_measured(table: pd.DataFrame) -> Iterator[Finding]:
     splits = len(next(iter(values.values()))) if values else 0
     if len(values) > 1 and splits > 1:
         yield Finding("paired-differences", "note", {"splits": splits})
+    if len(values) > 1:
+        yield from few_splits(splits)
+
+
+def few_splits(splits: int) -> Iterator[Finding]:
+    """Yield a finding if splits are too few to tell a difference from chance."""
+    if splits < ENOUGH_SPLITS:
+        yield Finding("few-splits", "caution", {"splits": splits, "least": ENOUGH_SPLITS})
 
 
 def pooled_chains(table: pd.DataFrame) -> Iterator[Finding]:
@@ -220,7 +229,7 @@ def best_at_each_budget(table: pd.DataFrame, criterion: str) -> pd.DataFrame:
             first, second = sorted(here, key=lambda key: -here[key].mean())[:2]
             gap = difference(here[first], here[second])
             gap = gap._replace(mean=max(gap.mean, 0.0))  # rounding may make the difference of equal means negative
-            clear = "unknown" if math.isnan(gap.error) else "yes" if gap.clear else "no"
+            clear = "unknown" if gap.clear is None else "yes" if gap.clear else "no"
             rows.append((budget, series_name(*first[:2]), series_name(*second[:2]), str(gap), gap.splits, clear))
     return pd.DataFrame(rows, columns=pd.Index(["Q", "best", "next", "higher by", "splits", "clear"]))
 

@@ -50,7 +50,7 @@ _SHOWN = 3  # running jobs that a bar names
 
 def fit_and_judge(tensor: CountTensor, job: Job, threads: int) -> dict[str, Any]:
     """Fit a model to the training part of a split, and judge its predictions of the held-out part."""
-    split = hold_out(tensor, job.hold_out, job.along, job.seed)
+    split = hold_out(tensor, job.hold_out, job.along, job.hold_out_seed)
     # A first, short fit compiles the kernels, or loads them, so that only the fit is timed.
     shortest_model(job, threads).fit(split.train)
     model = job.new_estimator(threads)

@@ -66,6 +66,7 @@ class Job:
     seed: int
     hold_out: float
     along: int
+    hold_out_seed: int
     sampler_version: int = SAMPLER_VERSION
 
     @property
@@ -113,6 +114,7 @@ class Job:
         """Return the job from the fields that `to_json` returned, in this version or in an older one."""
         if "estimator" not in known:
             known = _converted(known)
+        known = {"hold_out_seed": known["seed"], **known}  # a fit and its split had one seed
         names = {field.name for field in fields(cls)}
         settings = _all_settings(_ESTIMATORS[known["estimator"]], known["settings"])
         shape = tuple(known["core_shape"])
@@ -145,15 +147,19 @@ class Settings:
     along: int
     mode: str
     seed: int
+    hold_out_seed: int
     sampler_version: int = SAMPLER_VERSION
 
     @classmethod
-    def of(cls, tensor: CountTensor, hold_out: object, along: int | str, seed: object = 0) -> "Settings":
+    def of(
+        cls, tensor: CountTensor, hold_out: object, along: int | str, seed: object = 0, hold_out_seed: object = 0
+    ) -> "Settings":
         """Return settings, checked against a tensor."""
         if isinstance(hold_out, bool) or not isinstance(hold_out, float | int) or not 0 < hold_out < 1:
             raise InputError("hold_out", hold_out, "must be a number above 0 and below 1")
         mode, number = tensor.mode(along), whole_number("seed", seed, least=0)
-        return cls(fingerprint(tensor), float(hold_out), mode, tensor.mode_names[mode], number)
+        first = whole_number("hold_out_seed", hold_out_seed, least=0)
+        return cls(fingerprint(tensor), float(hold_out), mode, tensor.mode_names[mode], number, first)
 
 
 def requested_jobs(
@@ -170,7 +176,9 @@ def requested_jobs(
             rule = f"must have one fit of {job.model!r} at each budget, and has two at Q = {job.budget:,}"
             raise InputError("models", Described("a mapping"), rule)
     return [
-        replace(job, split=split, seed=settings.seed + split) for split in range(splits) for job in by_name.values()
+        replace(job, split=split, seed=settings.seed + split, hold_out_seed=settings.hold_out_seed + split)
+        for split in range(splits)
+        for job in by_name.values()
     ]
 
 
@@ -197,7 +205,7 @@ def _jobs_of(
         for budget, core_shape, core in _sizes(name, estimator, tensor, budgets):
             yield Job(
                 str(name), type(estimator).__name__, checked, budget, core_shape, core, 0, settings.seed,
-                settings.hold_out, settings.along,
+                settings.hold_out, settings.along, settings.hold_out_seed,
             )  # fmt: skip
 
 

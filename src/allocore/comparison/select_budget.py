@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from allocore.comparison.compare import BUDGETS, Comparison, compare
-from allocore.comparison.findings import CRITERIA, by_split, difference
+from allocore.comparison.findings import CRITERIA, by_split, difference, few_splits
 from allocore.comparison.models import ModelName, shape_text
 from allocore.errors import InputError, whole_number
 from allocore.estimators import AlloCore
@@ -65,6 +65,7 @@ class Selection:
         else:
             behind = {"difference": float(curve["behind"][self.budget]), "error": float(curve["error"][self.budget])}
             found.append(Finding("smaller-budget-chosen", "good", {"budget": self.budget, **behind}))
+        found += few_splits(int(numbers["splits"]))
         if best == curve.index.max():
             found.append(Finding("largest-budget-best", "caution"))
         if self.comparison.failed:
@@ -140,7 +141,8 @@ def select_budget(
     criterion : {"all", "positive"}
         Judge by all held-out cells, or by those with counts above 0.
     **options
-        Other arguments of `ac.compare`: hold_out, along, out, jobs, threads, executor, retry, seed, progress.
+        Other arguments of `ac.compare`: hold_out, along, out, jobs, threads, executor, retry, seed, hold_out_seed,
+        progress.
 
     Returns
     -------

@@ -129,7 +129,8 @@ def settings_words(settings: Settings, table: pd.DataFrame) -> str:
     """Return in words how the numbers were made."""
     text = (
         f"{plural(table['split'].nunique(), 'split')}, each with {settings.hold_out:.3g} of the fibres along "
-        f"{settings.mode} held out; seeds from {settings.seed} on, the same splits for all models."
+        f"{settings.mode} held out (seeds from {settings.hold_out_seed} on), the same splits for all models; seeds of "
+        f"the fits from {settings.seed} on."
     )
     threads = sorted({int(number) for number in table["threads"].dropna()})
     if threads:

@@ -18,7 +18,15 @@ from allocore._text import plural
 from allocore.classes.summary import ClassSummary
 from allocore.errors import NO_VALUE, InputError, whole_number
 from allocore.findings import Finding, sentences
-from allocore.forecast.scores import Compared, ForecastEvaluation, class_changes, score_forecast
+from allocore.forecast.scores import (
+    Compared,
+    ForecastEvaluation,
+    class_changes,
+    never_observed,
+    observed_by,
+    score_forecast,
+    self_loops,
+)
 from allocore.forecast.time_factors import (
     Coming,
     Paths,
@@ -42,9 +50,8 @@ from allocore.posterior.predict import (
 from allocore.progress import watched
 from allocore.storage.record import Record
 from allocore.tensor.calendar import next_periods, period_form, period_numbers, period_start, periods_per_year
-from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, trusted_tensor
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
 from allocore.tensor.labels import ModeLabels, label_kind
-from allocore.tensor.missing import WILDCARD, Missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,8 +80,8 @@ class Forecast:
     """The counts of coming periods: expected values, quantiles, simulated counts, and scores once the future is known.
 
     `post.forecast` returns one. Cells are named as for `post.predict`, with the labels of the coming periods. A mode
-    that is not named is summed over: without a period, the sum is over the whole horizon. Sums leave out self-loops
-    that are missing in the past.
+    that is not named is summed over: without a period, the sum is over the whole horizon. Sums leave out cells that
+    were never observed in the past, such as held-out fibres and self-loops, as sums of the past do.
 
     Parameters
     ----------
@@ -144,7 +151,7 @@ class Forecast:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What to know before you use the forecast, such as a last period that may be cut off."""
-        return self.coming.findings
+        return (*self.coming.findings, *self.compared.findings())
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -153,7 +160,7 @@ class Forecast:
 
     @cached_property
     def compared(self) -> Compared:
-        """The cells of past and future that can be compared.
+        """The past and the future, in the same cells.
 
         :meta private:
         """
@@ -178,7 +185,7 @@ class Forecast:
         ----------
         cells, interval, draws, missing : as for `Posterior.predict`
             Cells are in the coming periods. `draws` also returns the expected counts in each path, and `missing`
-            includes self-loops in sums.
+            includes cells that were never observed in sums.
 
         Returns
         -------
@@ -207,7 +214,7 @@ class Forecast:
         Parameters
         ----------
         cells, missing : as for `predict`
-            The cells, and whether sums include self-loops.
+            The cells, and whether sums include cells that were never observed.
         levels : sequence of float
             The probabilities of the quantiles, in increasing order, above 0 and below 1.
 
@@ -232,7 +239,7 @@ class Forecast:
         Parameters
         ----------
         cells, missing : as for `predict`
-            The cells, and whether sums include self-loops.
+            The cells, and whether sums include cells that were never observed.
         draws : int, optional
             How many draws to make, from the paths in turn; by default one from each of them.
         seed : int
@@ -417,16 +424,11 @@ def _cut_off(tensor: CountTensor, labels: ModeLabels) -> tuple[Finding, ...]:
 
 
 def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
-    """A tensor of the coming periods, without counts; of the missing cells of the past, only self-loops are missing."""
+    """A tensor of the coming periods, without counts; self-loops and series that were never observed are missing."""
     mode, horizon = coming.mode, len(coming.labels)
     shape = (*tensor.shape[:mode], horizon, *tensor.shape[mode + 1 :])
     labels = (*tensor.labels[:mode], coming.labels, *tensor.labels[mode + 1 :])
-    patterns = []
-    for modes in missing_diagonals(tensor):
-        diagonal = np.full((shape[modes[0]], len(shape)), WILDCARD)
-        diagonal[:, list(modes)] = np.arange(shape[modes[0]])[:, None]
-        patterns.append(diagonal)
-    missing = Missing(np.concatenate(patterns), shape) if patterns else Missing.none(shape)
+    missing = self_loops(tensor, shape).union(never_observed(tensor, mode, shape))
     coords, counts = np.zeros((len(shape), 0), dtype=np.int64), np.zeros(0, dtype=np.int64)
     return trusted_tensor(CanonicalParts(coords, counts, shape, tensor.mode_names, labels, missing))
 
@@ -455,7 +457,10 @@ def make_forecast(
 
 
 def cells_by(forecast: Forecast, by: str | Sequence[str] = ()) -> list[dict[str, str]]:
-    """Return sums of cells: one for each label of some modes, or combination of labels, in every coming period."""
+    """Return sums of cells: one for each label of some modes, or combination of labels, in every coming period.
+
+    Sums of which no cell was ever observed are left out.
+    """
     tensor, time = forecast.record.tensor, forecast.coming.mode
     modes = [tensor.mode(name) for name in ([by] if isinstance(by, str | int) else by)]
     modes = [mode for mode in dict.fromkeys(modes) if mode != time] + [time]
@@ -463,4 +468,7 @@ def cells_by(forecast: Forecast, by: str | Sequence[str] = ()) -> list[dict[str,
     if number > _MOST_SAMPLES:
         raise InputError("by", by, f"must name modes with at most {_MOST_SAMPLES:,} combinations, not {number:,}")
     names = [tensor.mode_names[mode] for mode in modes]
-    return [dict(zip(names, each, strict=True)) for each in product(*(map(str, tensor.labels[m]) for m in modes))]
+    found = [dict(zip(names, each, strict=True)) for each in product(*(map(str, tensor.labels[m]) for m in modes))]
+    if len(modes) == tensor.ndim:  # single cells, which are always forecast
+        return found
+    return [cell for cell, seen in zip(found, observed_by(tensor.missing, modes).ravel() > 0, strict=True) if seen]

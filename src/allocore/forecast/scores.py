@@ -11,7 +11,8 @@ probability 1 - a:
 All are smaller for better forecasts; the first three are proper (Gneiting and Raftery 2007).
 
 **Cells.** A series is the cells that differ in the mode of time only. One that was never observed is left out of past
-and future. In one that was observed in part, a missing cell counts as the mean over its observed periods.
+and future, as missing cells are left out of all sums. In one that was observed in part, a missing cell counts as the
+mean over its observed periods.
 
 A class is a share of many cells, and events do not say to which class they belong. So the forecast of a class is about
 its *home cells*: those of the labels that together have half of its profile, in every mode but time.
@@ -50,7 +51,6 @@ from allocore.posterior.evaluate import clustered_error, missing_in_fibres
 from allocore.posterior.predict import (
     Mixtures,
     cell_mixtures,
-    cell_quantiles,
     log_odds_table,
     mixture_quantiles,
     number_of_draws,
@@ -61,7 +61,7 @@ from allocore.posterior.scores import mixture_scores
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
 from allocore.tensor.coordinates import canonical, column_keys, locate
-from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, trusted_tensor, with_parts
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, trusted_tensor
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels
 from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, covered, intersections, signed_patterns
@@ -119,7 +119,7 @@ class PastCounts:
 
 @dataclass(frozen=True)
 class Compared:
-    """The past, and the paths of the coming periods; `left_out` series, never observed, are missing from both."""
+    """The past, and the paths of the coming periods; `left_out` series, never observed, are missing in both."""
 
     past: PastCounts
     coming: Coming
@@ -130,34 +130,38 @@ class Compared:
     @classmethod
     def of(cls, past: CountTensor, coming: Coming, future: Record, threads: int) -> "Compared":
         """Compare a past tensor with the record of its future."""
-        tensor = future.tensor
-        missing = tensor.missing.union(_never_observed(past, coming.mode, tensor.shape))
-        record = replace(future, tensor=with_parts(tensor, missing=missing))
-        left_out = (missing.cells - tensor.missing.cells) // len(coming.labels)
-        return cls(PastCounts.of(past, coming.mode), coming, record, threads, left_out)
+        loops = self_loops(past, future.tensor.shape)
+        left_out = (future.tensor.missing.cells - loops.cells) // len(coming.labels)
+        return cls(PastCounts.of(past, coming.mode), coming, future, threads, left_out)
 
     @property
     def tensor(self) -> CountTensor:
-        """The tensor of the coming periods, in which all cells that cannot be compared are missing."""
+        """The tensor of the coming periods, in which cells that were never observed are missing."""
         return self.record.tensor
 
     def predict(self, cells: object, interval: float = 0.9) -> "pd.DataFrame":
-        """Predict sums of cells as `Forecast.predict` does, without the cells that cannot be compared."""
+        """Predict sums of cells as `Forecast.predict` does."""
         return predict_cells(self.record, cells, interval, threads=self.threads)[0]
-
-    def quantiles(self, cells: object, levels: Sequence[float]) -> "pd.DataFrame":
-        """Return quantiles of sums of cells as `Forecast.quantiles` does, without the cells that cannot be compared."""
-        return cell_quantiles(self.record, cells, levels, threads=self.threads)
 
     def findings(self) -> list[Finding]:
         """What was left out or filled in."""
         filled = int(np.count_nonzero(~self.past.known_n))
-        numbers = {"cells-not-compared": self.left_out, "cells-filled-in": filled}
+        numbers = {"cells-never-observed": self.left_out, "cells-filled-in": filled}
         return [Finding(kind, "note", {"cells": cells}) for kind, cells in numbers.items() if cells]
 
 
-def _never_observed(past: CountTensor, mode: int, shape: tuple[int, ...]) -> Missing:
-    """The series that are missing in all observed periods, as missing cells of a tensor of coming periods."""
+def self_loops(past: CountTensor, shape: tuple[int, ...]) -> Missing:
+    """Return the self-loops that are missing in the past, as missing cells of a tensor of coming periods."""
+    patterns = []
+    for modes in missing_diagonals(past):
+        diagonal = np.full((shape[modes[0]], len(shape)), WILDCARD)
+        diagonal[:, list(modes)] = np.arange(shape[modes[0]])[:, None]
+        patterns.append(diagonal)
+    return Missing(np.concatenate(patterns), shape) if patterns else Missing.none(shape)
+
+
+def never_observed(past: CountTensor, mode: int, shape: tuple[int, ...]) -> Missing:
+    """Return the series that are missing in all observed periods, as missing cells of a tensor of coming periods."""
     patterns_PM, period_P = past.missing.patterns, past.missing.patterns[:, mode]
     anywhere_PM = patterns_PM.copy()
     anywhere_PM[:, mode] = WILDCARD
@@ -224,6 +228,18 @@ def _observed_in_box(missing: Missing, inside: list[Flags]) -> int:
     for inside_D, place_P in zip(inside, patterns_PM.T, strict=True):
         sizes_P *= np.where(place_P == WILDCARD, inside_D.sum(), inside_D[place_P])
     return int(np.prod([inside_D.sum() for inside_D in inside]) - sizes_P.sum())
+
+
+def observed_by(missing: Missing, modes: Sequence[int]) -> Ints:
+    """Return the number of observed cells for each combination of the labels of some modes."""
+    lengths = np.array(missing.shape)
+    others = np.delete(np.arange(len(lengths)), list(modes))
+    found = np.full(lengths[list(modes)], lengths[others].prod(), dtype=np.int64)
+    patterns_PM, signs_P = signed_patterns(missing)
+    sizes_P = signs_P * np.where(patterns_PM[:, others] == WILDCARD, lengths[others], 1).prod(axis=1)
+    for row, size in zip(patterns_PM[:, list(modes)].tolist(), sizes_P.tolist(), strict=True):
+        found[tuple(slice(None) if place == WILDCARD else place for place in row)] -= size
+    return found
 
 
 def _home_labels(profile: Profile, least: int = 1) -> list[str | int]:

@@ -41,7 +41,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from allocore._text import plural
+from allocore._text import plain_number, plural
 from allocore.findings import Finding, Level, sentences
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.exposure_sums import Expanded, SignedPatterns
@@ -477,6 +477,6 @@ def _with_error(value: float, error: float) -> str:
     if math.isnan(value):
         return "-"
     if math.isnan(error) or error < 1e-9:
-        return f"{value:.4f}"
+        return plain_number(value)
     digits = max(0, 1 - math.floor(math.log10(error)))  # two of the error
     return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"

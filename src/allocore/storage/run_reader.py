@@ -41,8 +41,8 @@ from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor, referred, sharded_reference
 
 
-def to_datatree(record: Record) -> xr.DataTree:
-    """Make a DataTree of a run."""
+def stored_tree(record: Record) -> xr.DataTree:
+    """Make a DataTree of a run, the same as xarray reads from its folder."""
     chains, sweeps = record.stats["moved"].shape
     groups = frame(plan_of(record))
     for variable, values in variables_of(record).items():
@@ -61,8 +61,9 @@ def variables_of(record: Record) -> dict[Growing, DrawArray]:
     tensor, places = record.tensor, record.draw_sweeps - 1
     named = zip(draw_variables(tensor, record.spec), record.draw_arrays, strict=True)
     variables: dict[Growing, DrawArray] = dict(named)
-    variables |= {each: record.stats[each.name][:, places] for each in stat_variables(tensor, "sample_stats")}
-    return variables | {each: record.stats[each.name] for each in stat_variables(tensor, "sweep_stats")}
+    of_draws, of_sweeps = (stat_variables(tensor, group) for group in ("sample_stats", "sweep_stats"))
+    variables |= {each: record.stats[stat][:, places] for stat, each in of_draws.items()}
+    return variables | {each: record.stats[stat] for stat, each in of_sweeps.items()}
 
 
 def plan_of(record: Record) -> Plan:
@@ -220,7 +221,7 @@ def _read_once(path: Path, plan: Plan | None, on_error: OnError) -> Record:
         return stored.read(on_damage)
 
     stored = stat_variables(plan.tensor, "sweep_stats", path)
-    stats = {each.name: np.asarray(read(each, damage.of_sweeps)) for each in stored}
+    stats = {stat: np.asarray(read(each, damage.of_sweeps)) for stat, each in stored.items()}
     for name in sorted(damage.lost_stats):
         warnings.warn(f"{path} is damaged: some statistics ({name}) are lost", stacklevel=3)
         if stats[name].dtype.kind == "i" or name in ADDED_STATS:

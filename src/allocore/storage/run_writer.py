@@ -313,7 +313,7 @@ class _ChainFiles:
         self._folder, damage = path / CHECKPOINTS / str(chain), Damage(path, on_error)
         self._draws = [GrowingChunks(path, chain, each) for each in draw_variables(plan.tensor, plan.spec)]
         self._of_draws, self._of_sweeps = (
-            {each.name: GrowingChunks(path, chain, each) for each in stat_variables(plan.tensor, group, path)}
+            {stat: GrowingChunks(path, chain, each) for stat, each in stat_variables(plan.tensor, group, path).items()}
             for group in ("sample_stats", "sweep_stats")
         )
         self._schedule, self._last, self.saved = plan.schedule, dict[str, Any](), sizes

@@ -134,19 +134,35 @@ def draw_values(state: State) -> list[NDArray[Any]]:
     return values
 
 
-def stat_variables(tensor: CountTensor, group: str, run: Path | None = None) -> list[Growing]:
-    """The statistics of the sweeps of a group; given the folder of a run, only those that it has: it may be older."""
+def stat_variables(tensor: CountTensor, group: str, run: Path | None = None) -> dict[str, Growing]:
+    """The statistics of the sweeps of a group, by name; given a run, only those that it has: it may be older."""
     along, modes = ("draw" if group == "sample_stats" else "sweep"), len(tensor.shape)
-    return [
-        Growing(group, name, along, ("mode",) * by_mode, (modes,) * by_mode, dtype, None, name in ADDED_STATS)
-        for name, (dtype, by_mode) in STATS.items()
-        if run is None or name not in ADDED_STATS or (run / group / name).is_dir()
-    ]
+    return {
+        stat: Growing(
+            group,
+            _name_in(group, stat, run),
+            along,
+            ("mode",) * by_mode,
+            (modes,) * by_mode,
+            dtype,
+            None,
+            stat in ADDED_STATS,
+        )
+        for stat, (dtype, by_mode) in STATS.items()
+        if run is None or stat not in ADDED_STATS or (run / group / stat).is_dir()
+    }
+
+
+def _name_in(group: str, stat: str, run: Path | None) -> str:
+    """The name of a statistic in a group: ArviZ takes `sample_stats.log_likelihood` for values of single cells."""
+    if (group, stat) != ("sample_stats", "log_likelihood") or (run is not None and (run / group / stat).is_dir()):
+        return stat  # also in older runs
+    return "log_likelihood_total"
 
 
 def growing_variables(tensor: CountTensor, spec: Spec, run: Path | None = None) -> list[Growing]:
     """All variables that grow during a run; given the folder of a run, only those that it has."""
-    stats = [each for group in ("sample_stats", "sweep_stats") for each in stat_variables(tensor, group, run)]
+    stats = [each for group in ("sample_stats", "sweep_stats") for each in stat_variables(tensor, group, run).values()]
     return [*draw_variables(tensor, spec), *stats]
 
 

@@ -18,7 +18,6 @@ from scipy.stats import t as student
 
 from allocore.errors import NO_VALUE, Described, InputError
 from allocore.forecast.forecast import Forecast
-from allocore.forecast.scores import Compared
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.posterior.evaluate import Evaluation, inside
 from allocore.posterior.scores import quartiles
@@ -436,7 +435,7 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
     compared = forecast.compared
     past_NT = compared.past.by_period(asked, compared.tensor)
     fans_NHL = [
-        _quantiles(forecast if np.isnan(past_T[0]) else compared, forecast, cell)
+        _quantiles(forecast, cell, missing=bool(np.isnan(past_T[0])))
         for cell, past_T in zip(asked, past_NT, strict=True)
     ]
     past_NT[:, ~np.asarray(forecast.coming.past.observed_T, dtype=bool)] = np.nan
@@ -454,10 +453,11 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
         return figure_or_axes(sheet.ax, ax)
 
 
-def _quantiles(future: "Forecast | Compared", forecast: "Forecast", cell: Mapping[str, Any]) -> Floats:
+def _quantiles(forecast: Forecast, cell: Mapping[str, Any], *, missing: bool) -> Floats:
     """The quantiles of a sum in every coming period, (H, L)."""
     named = [{**cell, forecast.mode: period} for period in forecast.periods]
-    return future.quantiles(named, _FAN_LEVELS)[[f"{level:g}" for level in _FAN_LEVELS]].to_numpy(dtype=np.float64)
+    found = forecast.quantiles(named, _FAN_LEVELS, missing=missing)
+    return found[[f"{level:g}" for level in _FAN_LEVELS]].to_numpy(dtype=np.float64)
 
 
 def _fan(panel: Axes, forecast: Forecast, past_T: Floats, fan_HL: Floats, title: str) -> None:
