@@ -36,10 +36,16 @@ def pytest_collect_file():
     return [each for each in (yield) if type(each) is pytest.Module]
 
 
+def pytest_collection():
+    """Collecting makes many objects and hardly any garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish():
     """Modules and collected tests stay to the end: the garbage collector need not look at them again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():
