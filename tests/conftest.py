@@ -41,6 +41,11 @@ def pytest_collection():
     gc.disable()
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of tables and tensors come first: one process runs them while the other compiles the kernels."""
+    items.sort(key=lambda item: item.path.parent.name not in ("events", "tensor"))
+
+
 def pytest_collection_finish():
     """Modules and collected tests stay to the end: the garbage collector need not look at them again and again."""
     gc.collect()
@@ -64,11 +69,12 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(autouse=True, scope="session")
 def briefest_checks():
-    """A brief check, as in every report, simulates as few tensors as it may."""
+    """A brief check, as in every report, simulates as few tensors as it may, and none with very many events."""
     from allocore.posterior import check
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check, "_BRIEF_TENSORS", check.LEAST_TENSORS)
+        patch.setattr(check, "_BRIEF_EVENTS", 2_000_000)
         yield
 
 
