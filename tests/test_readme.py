@@ -1,6 +1,6 @@
 """Every command of the README and of the documentation runs as it is written, and so does the Python of the README.
 
-The site runs its notebooks when it is built. There, cells that are not shown check what the pages say about the results.
+The site runs its notebooks when it is built. Cells that are not shown check what its pages say about the results.
 """
 
 import re
