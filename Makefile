@@ -69,12 +69,12 @@ bench-cluster: $(VENV)/.dev  ## Sweeps on worker processes beside threads, a mod
 
 AS_USERS_SEE := -W default -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 # What is tested with other versions: all that calls other packages for more than arithmetic. That is data, storage, runs on
-# threads and on workers, posteriors, figures and the command line; not formulas, spellings of countries, faults of disks.
+# threads and on workers, posteriors, figures and the command line; not formulas, spellings of countries and faults of disks.
 OTHER_VERSIONS := -q -n 2 --dist worksteal -m "not slow" tests/tensor tests/events tests/storage \
 	tests/run/test_chains.py tests/run/test_executors.py tests/run/test_fold_in.py tests/run/test_held_out_runs.py \
 	tests/run/test_likelihood_runs.py tests/run/test_resume.py tests/run/test_sharded_runs.py \
 	tests/posterior tests/classes tests/forecast tests/report/figures tests/cli tests/test_results.py tests/test_estimators.py \
-	--ignore tests/tensor/test_cameo.py --ignore tests/tensor/test_countries.py --ignore tests/cli/test_cli_hostile.py
+	--ignore tests/tensor/test_cameo.py --ignore tests/tensor/test_countries.py
 # The newest Python from 3.13 on: on the path, or one of pyenv's.
 NEWEST_PYTHON ?= $(firstword $(foreach python,python3.14 python3.13 $(wildcard $(HOME)/.pyenv/versions/3.1[34].*/bin/python), \
 	$(shell $(python) -c 'import sys; print(sys.executable)' 2> /dev/null)))
