@@ -36,10 +36,21 @@ def pytest_collect_file():
     return [each for each in (yield) if type(each) is pytest.Module]
 
 
+def pytest_collection():
+    """Collecting makes many objects and hardly any garbage."""
+    gc.disable()
+
+
+def pytest_collection_modifyitems(items):
+    """Tests of tables and tensors come first: one process runs them while the other compiles the kernels."""
+    items.sort(key=lambda item: item.path.parent.name not in ("events", "tensor"))
+
+
 def pytest_collection_finish():
     """Modules and collected tests stay to the end: the garbage collector need not look at them again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():
@@ -58,11 +69,12 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(autouse=True, scope="session")
 def briefest_checks():
-    """A brief check, as in every report, simulates as few tensors as it may."""
+    """A brief check, as in every report, simulates as few tensors as it may, and none with very many events."""
     from allocore.posterior import check
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check, "_BRIEF_TENSORS", check.LEAST_TENSORS)
+        patch.setattr(check, "_BRIEF_EVENTS", 2_000_000)
         yield
 
 

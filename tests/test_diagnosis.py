@@ -19,7 +19,7 @@ from allocore.posterior.evaluate import Evaluation
 from allocore.report.terminal import class_report, run_report
 from allocore.results import Posterior
 from support.planted import A, B, C, D, run
-from support.random_posterior import SHAPE, over_and_over, posterior, settled
+from support.random_posterior import SHAPE, over_and_over, random_posterior, settled
 from support.tiers import parametrize_few
 
 
@@ -65,7 +65,10 @@ def test_equal_draws_make_predictions_poor():
 
 
 def test_one_chain_or_too_few_draws_are_a_caution_with_advice_that_ends_it():
-    one, few = on_predictions(posterior(chains=1).record, math.nan), on_predictions(posterior(draws=3).record, 9.0)
+    one, few = (
+        on_predictions(random_posterior(chains=1).record, math.nan),
+        on_predictions(random_posterior(draws=3).record, 9.0),
+    )
     assert (one.level, kinds(one)) == ("caution", ["predictions-one-chain", "more-chains"])
     assert one.findings[1].values["chains"] == 4
     assert (few.level, kinds(few)) == ("caution", ["predictions-few-draws", "more-draws"])
@@ -73,7 +76,7 @@ def test_one_chain_or_too_few_draws_are_a_caution_with_advice_that_ends_it():
 
 
 def test_advice_never_asks_for_less_than_is_planned():
-    record = replace(posterior(draws=3).record, planned_chains=32)
+    record = replace(random_posterior(draws=3).record, planned_chains=32)
     planned = replace(record, schedule=replace(record.schedule, draws=100))
     assert on_predictions(planned).findings[1].values["draws"] == 100
     assert classes_answer(planned, None).findings[1].values["chains"] == 32
@@ -120,7 +123,7 @@ def test_more_chains_are_advised_while_they_help_and_fewer_classes_after_that():
 
 
 def test_fewer_than_four_chains_cannot_say_and_sixteen_are_advised():
-    answer = classes_answer(posterior(chains=3).record, None)
+    answer = classes_answer(random_posterior(chains=3).record, None)
     assert (answer.level, kinds(answer)) == ("caution", ["classes-few-chains", "more-chains"])
     assert math.isnan(answer.value)
     assert answer.findings[1].values["chains"] == 16
@@ -191,7 +194,7 @@ def test_the_negative_binomial_is_advised_once_if_counts_come_in_bursts():
 
 
 def test_a_larger_check_replaces_a_brief_one():
-    post = posterior()
+    post = random_posterior()
     brief = post.diagnose()
     larger = post.check(draws=60)
     assert post.diagnose().fit.findings[0].values["tensors"] == len(larger.simulated) == 60
@@ -200,7 +203,7 @@ def test_a_larger_check_replaces_a_brief_one():
 
 def test_held_out_cells_that_are_scored_for_a_diagnosis_are_not_scored_again(monkeypatch):
     split = ac.hold_out(ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE)), 0.3, seed=0)
-    post = posterior(tensor=split.train, held_out=split.test)
+    post = random_posterior(tensor=split.train, held_out=split.test)
     post.diagnose()
     monkeypatch.setattr("allocore.posterior.evaluate.evaluate", None)
     assert len(post.evaluate().pit_N) == len(split.test)
@@ -219,9 +222,9 @@ def test_the_light_of_a_run_is_the_worst_of_the_three():
 
 
 def test_all_draws_equal_are_found_in_the_draws():
-    stats = {name: values[:, :1].repeat(20, axis=1) for name, values in posterior(chains=2).stats.items()}
+    stats = {name: values[:, :1].repeat(20, axis=1) for name, values in random_posterior(chains=2).stats.items()}
     stats = {name: np.broadcast_to(values[:1], values.shape).copy() for name, values in stats.items()}
-    found = posterior(chains=2, draws=20, burn_in=0, thin=1, stats=stats, **over_and_over(2, 20)).diagnose()
+    found = random_posterior(chains=2, draws=20, burn_in=0, thin=1, stats=stats, **over_and_over(2, 20)).diagnose()
     assert (found.predictions.level, kinds(found.predictions)) == ("poor", ["equal-draws"])
     assert found.predictions.value == pytest.approx(0.0, abs=1e-9)
 
@@ -229,8 +232,8 @@ def test_all_draws_equal_are_found_in_the_draws():
 @pytest.fixture(scope="module")
 def judged():
     """A posterior with labels that need escaping, and its diagnosis."""
-    tensor = posterior().tensor.with_labels({"<i>who": ["<b>", *"vwxy"]}, ["<i>who", "what", "when"])
-    post = posterior(tensor=tensor)
+    tensor = random_posterior().tensor.with_labels({"<i>who": ["<b>", *"vwxy"]}, ["<i>who", "what", "when"])
+    post = random_posterior(tensor=tensor)
     return post, post.diagnose()
 
 

@@ -21,7 +21,7 @@ from support.errors import refused
 SHAPE, CORE_SHAPE, BUDGET = (5, 4, 3), (3, 2, 4), 6
 
 
-def posterior(chains=2, draws=3, shape=SHAPE, core_shape=CORE_SHAPE, budget=BUDGET, seed=0):
+def small_posterior(chains=2, draws=3, shape=SHAPE, core_shape=CORE_SHAPE, budget=BUDGET, seed=0):
     """Random draws, put together without a sampler."""
     rng = np.random.default_rng(seed)
     lead = (chains, draws)
@@ -74,7 +74,7 @@ def dense_log_predictive(post, coords, counts):
     [(1, 1, SHAPE, CORE_SHAPE), (2, 3, SHAPE, CORE_SHAPE), (3, 2, (4, 5), (6, 1)), (2, 2, (2, 3, 2, 2, 3), (2,) * 5)],
 )
 def test_expected_counts_and_log_predictive_are_those_of_the_dense_formula(chains, draws, shape, core_shape):
-    post = posterior(chains, draws, shape, core_shape)
+    post = small_posterior(chains, draws, shape, core_shape)
     coords, counts = some_cells(shape)
     np.testing.assert_allclose(post.expected(coords), dense_rates(post).mean(axis=(0, 1))[tuple(coords)], rtol=1e-12)
     np.testing.assert_allclose(
@@ -94,7 +94,7 @@ def test_a_fitted_model_predicts_by_the_dense_formula_too():
 
 
 def test_a_prediction_does_not_depend_on_the_order_of_the_cells_or_on_their_company():
-    post = posterior()
+    post = small_posterior()
     coords, counts = some_cells(SHAPE)
     order = np.random.default_rng(2).permutation(len(counts))
     assert (post.expected(coords)[order] == post.expected(coords[:, order])).all()
@@ -105,14 +105,14 @@ def test_a_prediction_does_not_depend_on_the_order_of_the_cells_or_on_their_comp
 @pytest.mark.parametrize("threads", [2, 3])
 def test_predictions_on_several_threads_are_the_same_bytes(threads, monkeypatch):
     monkeypatch.setattr(cell_rates, "_CELLS_PER_THREAD", 5)
-    post = posterior()
+    post = small_posterior()
     coords, counts = some_cells(SHAPE)
     one = prediction.log_predictive(post._record, coords, counts, 1)
     assert prediction.log_predictive(post._record, coords, counts, threads).tobytes() == one.tobytes()
 
 
 def test_coordinates_may_be_lists_and_whole_floats():
-    post = posterior()
+    post = small_posterior()
     assert (
         post.expected([[0, 4], [1.0, 0], [2, 2]]).tolist() == post.expected(np.array([[0, 4], [1, 0], [2, 2]])).tolist()
     )
@@ -120,12 +120,12 @@ def test_coordinates_may_be_lists_and_whole_floats():
 
 def test_no_cells_have_no_predictions():
     empty = np.zeros((3, 0), dtype=int)
-    assert posterior().expected(empty).shape == (0,)
-    assert posterior().log_predictive(empty, []).shape == (0,)
+    assert small_posterior().expected(empty).shape == (0,)
+    assert small_posterior().log_predictive(empty, []).shape == (0,)
 
 
 def test_probabilities_of_all_counts_of_a_cell_add_up_to_one():
-    post = posterior()
+    post = small_posterior()
     counts = np.arange(3000)
     coords = np.tile([[2], [1], [0]], len(counts))
     assert np.exp(post.log_predictive(coords, counts)).sum() == pytest.approx(1.0, rel=1e-9)
@@ -133,7 +133,7 @@ def test_probabilities_of_all_counts_of_a_cell_add_up_to_one():
 
 def test_improbable_counts_keep_a_finite_log_probability():
     """Each Poisson probability underflows, their logarithms do not."""
-    post = posterior()
+    post = small_posterior()
     found = post.log_predictive([[0], [0], [0]], [10**6])
     assert found < -1e6
     np.testing.assert_allclose(found, dense_log_predictive(post, np.zeros((3, 1), dtype=int), [10**6]), rtol=1e-10)
@@ -141,7 +141,7 @@ def test_improbable_counts_keep_a_finite_log_probability():
 
 @pytest.mark.parametrize("positive_only", [False, True])
 def test_ppd_is_the_geometric_mean_of_the_predictive_probabilities(positive_only):
-    post = posterior()
+    post = small_posterior()
     coords, counts = some_cells(SHAPE)
     assert 0 < (counts == 0).sum() < len(counts)
     each = dense_log_predictive(post, coords, counts)
@@ -158,7 +158,7 @@ def with_tensor(post, tensor):
 
 def test_ppd_of_a_held_out_set_counts_its_zeros():
     split = ac.hold_out(ac.as_tensor(np.random.default_rng(3).poisson(0.8, SHAPE)), 0.3, seed=1)
-    post = with_tensor(posterior(), split.train)
+    post = with_tensor(small_posterior(), split.train)
     expected = dense_log_predictive(post, split.test.coords, split.test.counts)
     assert (split.test.counts == 0).any()
     assert post.log_ppd(split.test) == pytest.approx(expected.mean(), rel=1e-10)
@@ -184,7 +184,7 @@ def test_ppd_of_a_held_out_set_counts_its_zeros():
     ],
 )
 def test_bad_coordinates_are_named(coords):
-    for predict in (posterior().expected, lambda cells: posterior().log_predictive(cells, [1])):
+    for predict in (small_posterior().expected, lambda cells: small_posterior().log_predictive(cells, [1])):
         with refused("coords"):
             predict(coords)
 
@@ -192,40 +192,40 @@ def test_bad_coordinates_are_named(coords):
 @pytest.mark.parametrize("coords", [None, 0.5, np.nan])
 def test_a_single_bad_value_for_coordinates_is_an_input_error(coords):
     with refused("coords"):
-        posterior().expected(coords)
+        small_posterior().expected(coords)
 
 
 @pytest.mark.parametrize("counts", [[1], [1, 2, 3], [[1, 2]], 5])
 def test_counts_that_do_not_fit_the_cells_are_refused(counts):
     with refused("counts", rule="each of the 2 cells in `coords`"):
-        posterior().log_predictive([[0, 1], [0, 1], [0, 1]], counts)
+        small_posterior().log_predictive([[0, 1], [0, 1], [0, 1]], counts)
 
 
 @pytest.mark.parametrize("counts", [[1, -2], [1, 0.5], [1, np.inf], ["a", "b"]])
 def test_counts_that_are_not_counts_are_refused(counts):
     with refused("counts"):
-        posterior().log_predictive([[0, 1], [0, 1], [0, 1]], counts)
+        small_posterior().log_predictive([[0, 1], [0, 1], [0, 1]], counts)
 
 
 @pytest.mark.parametrize(("counts", "positive_only"), [([], False), ([], True), ([0, 0], True)])
 def test_ppd_of_nothing_is_refused(counts, positive_only):
     test = SimpleNamespace(coords=np.zeros((3, len(counts)), dtype=int), counts=np.array(counts, dtype=int))
     with refused("test", f"a set of {len(counts)} cells", "at least one cell"):
-        posterior().log_ppd(test, positive_only, allow_training=True)
+        small_posterior().log_ppd(test, positive_only, allow_training=True)
 
 
 @pytest.mark.parametrize("counts", [[1], [1, 2, 3], ["a", "b"]])
 def test_ppd_of_counts_that_do_not_fit_the_coordinates_is_an_input_error(counts):
     test = SimpleNamespace(coords=np.zeros((3, 2), dtype=int), counts=counts)
     with refused("counts"):
-        posterior().log_ppd(test, positive_only=True)
+        small_posterior().log_ppd(test, positive_only=True)
 
 
 @pytest.mark.parametrize("bad", [-3, np.nan])
 def test_ppd_of_positive_cells_does_not_pass_over_impossible_counts(bad):
     test = SimpleNamespace(coords=np.zeros((3, 2), dtype=int), counts=np.array([1, bad]))
     with refused("counts"):
-        posterior().log_ppd(test, positive_only=True)
+        small_posterior().log_ppd(test, positive_only=True)
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,13 @@ def test_ppd_of_positive_cells_does_not_pass_over_impossible_counts(bad):
 )
 def test_a_draw_or_chain_that_does_not_exist_is_named(name, value):
     with refused(name, value):
-        posterior().classes(**{name: value})
+        small_posterior().classes(**{name: value})
 
 
 @pytest.mark.parametrize("top", [0, -1, "3", 1.5])
 def test_a_number_of_labels_that_is_no_positive_whole_number_is_refused(top):
     with refused("top", top):
-        posterior().classes(-1, top=top)
+        small_posterior().classes(-1, top=top)
 
 
 # Classes
@@ -313,13 +313,13 @@ def test_any_draw_of_any_chain_has_a_table():
     assert first["value"].tolist() == [36.0]
     assert first["share"].tolist() == [1.0]
     assert post.classes(-2, chain=-1).equals(first)
-    several = posterior(chains=2, draws=3)
+    several = small_posterior(chains=2, draws=3)
     assert several.classes(-1, chain=1).equals(several.classes(2, chain=-1))
     assert not several.classes(-1, chain=1).equals(several.classes(-1, chain=0))
 
 
 def test_values_add_up_to_the_total_rate_of_the_draw():
-    post = posterior(chains=2, draws=3)
+    post = small_posterior(chains=2, draws=3)
     totals = dense_rates(post).sum(axis=(2, 3, 4))
     for chain, draw in np.ndindex(2, 3):
         table = post.classes(draw, chain=chain)
@@ -372,7 +372,7 @@ def test_a_posterior_never_changes_when_its_model_is_fitted_again_or_set_otherwi
 
 
 def test_arrays_are_read_only_and_the_list_of_factors_is_the_callers_own():
-    post = posterior()
+    post = small_posterior()
     for array in (post.core_values, post.core_locations, *post.factors, *post.stats.values()):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
@@ -390,14 +390,14 @@ def test_arrays_are_read_only_and_the_list_of_factors_is_the_callers_own():
     ],
 )
 def test_a_posterior_says_what_it_holds(settings, text):
-    assert repr(posterior(**settings)) == f"Posterior: {text}"
+    assert repr(small_posterior(**settings)) == f"Posterior: {text}"
 
 
 # Some chains
 
 
 def test_some_chains_predict_as_their_own_draws_do():
-    post = posterior(chains=4)
+    post = small_posterior(chains=4)
     coords, counts = some_cells(SHAPE)
     kept = post.select_chains([2, -4])
     np.testing.assert_array_equal(kept.core_values, post.core_values[[2, 0]])
@@ -427,13 +427,13 @@ def test_some_chains_of_a_fit_are_a_posterior_like_any_other(likelihood, tmp_pat
 )
 def test_chains_that_do_not_exist_are_named(chains, rule):
     with refused("chains", chains, rule):
-        posterior(chains=4).select_chains(chains)
+        small_posterior(chains=4).select_chains(chains)
 
 
 @pytest.mark.parametrize("chains", [["a"], [0.5]])
 def test_chains_that_are_not_numbers_are_refused(chains):
     with refused("chains"):
-        posterior(chains=4).select_chains(chains)
+        small_posterior(chains=4).select_chains(chains)
 
 
 def test_a_posterior_survives_a_pickle_and_a_copy():

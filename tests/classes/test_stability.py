@@ -37,7 +37,7 @@ def draw(rng, classes, vocabulary):
     return rng.gamma(5.0, size=BUDGET), locations, factors
 
 
-def posterior(chains, vocabulary=LETTERS, missing=(), seed=0):
+def posterior_of_letters(chains, vocabulary=LETTERS, missing=(), seed=0):
     """A run given as words: a list of chains, each a list of draws, each a list of classes."""
     rng = np.random.default_rng(seed)
     values, locations, factors = zip(*(draw(rng, each, vocabulary) for chain in chains for each in chain), strict=True)
@@ -73,27 +73,27 @@ def told(post, column="stability", **place):
 
 
 def test_a_class_of_every_draw_is_fully_stable_whatever_its_number():
-    post = posterior([[["ab", "cd"]] * 5, [["ab", "cd"]] * 5])
+    post = posterior_of_letters([[["ab", "cd"]] * 5, [["ab", "cd"]] * 5])
     assert len({tuple(each) for each in post.core_locations[..., 0, :].reshape(-1, 2).tolist()}) > 3
     assert told(post) == {"ab": 1.0, "cd": 1.0}
     assert told(post, "stable_chains") == {"ab": 1.0, "cd": 1.0}
 
 
 def test_a_class_of_the_reference_draw_alone_is_not_stable_at_all():
-    post = posterior([[["cd"], ["cd"], ["ab", "cd"]], [["cd"], ["cd"], ["cd"]]])
+    post = posterior_of_letters([[["cd"], ["cd"], ["ab", "cd"]], [["cd"], ["cd"], ["cd"]]])
     assert told(post) == {"ab": 0.0, "cd": 1.0}
     assert told(post, "stable_chains") == {"ab": 0.0, "cd": 1.0}
 
 
 def test_stability_is_the_share_of_the_other_draws_that_hold_the_class():
-    post = posterior([[["ab", "cd"], ["ab"], ["ef", "cd"], ["ab", "cd"], ["ab", "cd", "ef"]]])
+    post = posterior_of_letters([[["ab", "cd"], ["ab"], ["ef", "cd"], ["ab", "cd"], ["ab", "cd", "ef"]]])
     assert told(post) == {"ab": 0.75, "cd": 0.75, "ef": 0.25}
     assert told(post, draw=1) == {"ab": 0.75}
     assert told(post, draw=2) == {"cd": 0.75, "ef": 0.25}
 
 
 def test_draws_of_all_chains_count_and_any_chain_may_hold_the_reference():
-    post = posterior([[["ab"], ["ab"]], [["ab", "ef"], ["cd", "ef"]]])
+    post = posterior_of_letters([[["ab"], ["ab"]], [["ab", "ef"], ["cd", "ef"]]])
     assert told(post) == {"ab": pytest.approx(2 / 3)}
     assert told(post, chain=1) == {"cd": 0.0, "ef": pytest.approx(1 / 3)}
 
@@ -108,26 +108,26 @@ def test_a_chain_holds_a_class_if_at_least_half_of_its_draws_do():
         [["cd"]] * 2 + [["ab"]] * 2,
         [["cd"]] * 4,
     )
-    assert told(posterior([all_, none, some, half]), "stable_chains") == {"cd": 0.5}
-    assert told(posterior([all_, all_, half, none]), "stable_chains") == {"cd": 0.75}
-    assert told(posterior([[["ab"]] * 3 + [["cd"]], all_, all_, all_]), "stable_chains") == {"cd": 0.75}, (
+    assert told(posterior_of_letters([all_, none, some, half]), "stable_chains") == {"cd": 0.5}
+    assert told(posterior_of_letters([all_, all_, half, none]), "stable_chains") == {"cd": 0.75}
+    assert told(posterior_of_letters([[["ab"]] * 3 + [["cd"]], all_, all_, all_]), "stable_chains") == {"cd": 0.75}, (
         "its own chain"
     )
 
 
 def test_the_chain_of_the_reference_does_not_count_where_it_has_no_other_draw():
-    post = posterior([[["ab", "cd"]], [["ab"]], [["ab", "cd"]]])
+    post = posterior_of_letters([[["ab", "cd"]], [["ab"]], [["ab", "cd"]]])
     assert told(post) == told(post, "stable_chains") == {"ab": 1.0, "cd": 0.5}
 
 
 def test_with_a_single_chain_nothing_is_known_of_chains():
-    post = posterior([[["ab"], ["ab"]]])
+    post = posterior_of_letters([[["ab"], ["ab"]]])
     assert told(post) == {"ab": 1.0}
     assert post.classes(-1)["stable_chains"].isna().all()
 
 
 def test_with_a_single_draw_nothing_is_known():
-    table = posterior([[["ab", "cd"]]]).classes(-1)
+    table = posterior_of_letters([[["ab", "cd"]]]).classes(-1)
     assert table["stability"].isna().all()
     assert table["stable_chains"].isna().all()
 
@@ -136,31 +136,31 @@ def test_with_a_single_draw_nothing_is_known():
 
 
 def test_classes_that_share_a_factor_are_kept_apart():
-    post = posterior([[["ab", "ac", "db"], ["ab", "ac"], ["ab", "db"], ["ab"]]], seed=3)
+    post = posterior_of_letters([[["ab", "ac", "db"], ["ab", "ac"], ["ab", "db"], ["ab"]]], seed=3)
     assert told(post, draw=0) == {"ab": 1.0, "ac": pytest.approx(1 / 3), "db": pytest.approx(1 / 3)}
 
 
 def test_the_same_factors_in_other_company_are_another_class():
-    post = posterior([[["ab", "cd"], ["ad", "cb"]]])
+    post = posterior_of_letters([[["ab", "cd"], ["ad", "cb"]]])
     assert told(post) == {"ad": 0.0, "cb": 0.0}
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
 def test_classes_that_differ_in_any_one_mode_are_not_alike(mode):
     other = "".join("f" if m == mode else letter for m, letter in enumerate("abc"))
-    assert told(posterior([[[other], ["abc"]]])) == {"abc": 0.0}
+    assert told(posterior_of_letters([[[other], ["abc"]]])) == {"abc": 0.0}
 
 
 @pytest.mark.parametrize(("degrees", "share"), [(0, 1.0), (25, 1.0), (26, 0.0), (60, 0.0)])
 def test_classes_are_alike_from_a_cosine_of_nine_tenths_on(degrees, share):
     """The cosine of 25 degrees is 0.906, that of 26 is 0.899."""
-    post = posterior([[["0x"], ["1x"]]], {"0": at(0), "1": at(degrees), "x": at(0)})
+    post = posterior_of_letters([[["0x"], ["1x"]]], {"0": at(0), "1": at(degrees), "x": at(0)})
     assert post.classes(-1)["stability"].tolist() == [share]
 
 
 def test_a_draw_in_which_two_classes_became_one_holds_one_of_them():
     vocabulary = {"0": at(0), "1": at(20), "m": at(4), "x": at(0)}
-    post = posterior([[["mx"]] * 3 + [["0x", "1x"]]], vocabulary)
+    post = posterior_of_letters([[["mx"]] * 3 + [["0x", "1x"]]], vocabulary)
     table = post.classes(-1)
     assert sorted(table["stability"]) == [0.0, 1.0]
     (nearer,) = table.loc[table["stability"] == 1.0, "mode_0_factor"]
@@ -170,20 +170,20 @@ def test_a_draw_in_which_two_classes_became_one_holds_one_of_them():
 def test_as_many_classes_as_possible_find_a_partner():
     """Class 0 is nearer to x than to y, but class 1 is like x alone: 0 takes y."""
     vocabulary = {"0": at(0), "1": at(25), "x": at(8), "y": at(22, towards=2), "-": at(0)}
-    post = posterior([[["x-", "y-"], ["0-", "1-"]]], vocabulary)
+    post = posterior_of_letters([[["x-", "y-"], ["0-", "1-"]]], vocabulary)
     assert post.classes(-1)["stability"].tolist() == [1.0, 1.0]
 
 
 def test_a_like_pair_is_not_given_up_for_pairs_that_are_nearly_alike():
     """0 is like x (24 degrees); 0 and y, 1 and x are not quite (27 degrees), though their cosines add up to more."""
     vocabulary = {"0": at(24), "1": at(27, towards=2), "x": at(0), "y": at(51), "-": at(0)}
-    table = posterior([[["x-", "y-"], ["0-", "1-"]]], vocabulary).classes(-1, top=2)
+    table = posterior_of_letters([[["x-", "y-"], ["0-", "1-"]]], vocabulary).classes(-1, top=2)
     stability = dict(zip(table["mode_0_top"], table["stability"], strict=True))
     assert stability == {"mode_0 0 69%, mode_0 1 31%": 1.0, "mode_0 0 66%, mode_0 2 34%": 0.0}
 
 
 def test_core_values_at_one_location_are_one_class():
-    post = posterior([[["ab", "cd"], ["ab", "cd"]]])
+    post = posterior_of_letters([[["ab", "cd"], ["ab", "cd"]]])
     assert len(post.classes(-1)) == 2
     assert told(post) == {"ab": 1.0, "cd": 1.0}
 
@@ -191,9 +191,9 @@ def test_core_values_at_one_location_are_one_class():
 def test_rows_that_are_missing_as_a_whole_do_not_count():
     vocabulary = {"0": at(0), "1": at(0) + 3 * LETTERS["f"], "x": at(0)}
     chains = [[["0x"], ["1x"]]]
-    assert posterior(chains, vocabulary).classes(-1)["stability"].tolist() == [0.0]
-    assert posterior(chains, vocabulary, [(5, None)]).classes(-1)["stability"].tolist() == [1.0]
-    assert posterior(chains, vocabulary, [(5, 5), (None, 5)]).classes(-1)["stability"].tolist() == [0.0], (
+    assert posterior_of_letters(chains, vocabulary).classes(-1)["stability"].tolist() == [0.0]
+    assert posterior_of_letters(chains, vocabulary, [(5, None)]).classes(-1)["stability"].tolist() == [1.0]
+    assert posterior_of_letters(chains, vocabulary, [(5, 5), (None, 5)]).classes(-1)["stability"].tolist() == [0.0], (
         "the other mode"
     )
 
@@ -201,7 +201,7 @@ def test_rows_that_are_missing_as_a_whole_do_not_count():
 @pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-170, 1e170, 1e300])
 def test_the_scale_of_a_factor_does_not_matter_until_it_is_zero(scale):
     vocabulary = {**LETTERS, "z": LETTERS["a"] * scale}
-    table = posterior([[["ab"], ["zb"]]], vocabulary).classes(-1)
+    table = posterior_of_letters([[["ab"], ["zb"]]], vocabulary).classes(-1)
     assert table["stability"].tolist() == [float(scale > 0)]
 
 
@@ -225,7 +225,7 @@ def test_the_draws_compared_are_spread_evenly_and_leave_the_reference_out(draws,
 
 @pytest.mark.parametrize(("chains", "draws", "number"), [(1, 300, 100), (2, 30, 59), (3, 80, 99), (4, 60, 100)])
 def test_about_a_hundred_draws_are_compared_at_most(chains, draws, number, monkeypatch):
-    post = posterior([[["ab"]] * draws] * chains)
+    post = posterior_of_letters([[["ab"]] * draws] * chains)
     calls = []
     monkeypatch.setattr(profiles, "match", lambda *given: calls.append(given) or (np.zeros(1, dtype=int),) * 2)
     post.classes(-1)
@@ -233,7 +233,7 @@ def test_about_a_hundred_draws_are_compared_at_most(chains, draws, number, monke
 
 
 def test_a_second_look_at_a_draw_compares_nothing(monkeypatch):
-    post = posterior([[["ab", "cd"], ["ab", "cd"]]])
+    post = posterior_of_letters([[["ab", "cd"], ["ab", "cd"]]])
     first = post.classes(-1), post.classes(0)
     monkeypatch.setattr(profiles, "match", None)
     assert post.classes(-1, chain=-1).equals(first[0])
@@ -242,7 +242,7 @@ def test_a_second_look_at_a_draw_compares_nothing(monkeypatch):
 
 
 def test_of_very_many_classes_only_the_largest_are_compared(monkeypatch):
-    post = posterior([[["ab", "cd", "ef"]] * 3])
+    post = posterior_of_letters([[["ab", "cd", "ef"]] * 3])
     whole = post.classes(-1)
     assert whole["stability"].tolist() == [1.0, 1.0, 1.0]
     monkeypatch.setattr(profiles, "_COMPARED_CLASSES", 2)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 import warnings
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
@@ -249,15 +251,17 @@ def command(folder, *words):
 
 
 @pytest.mark.slow
-def test_the_commands_on_a_local_cluster_have_the_results_of_the_commands_without(tmp_path):
+def test_the_documented_commands_on_a_local_cluster_have_the_results_of_the_commands_without(tmp_path):
     pytest.importorskip("distributed")
     TENSOR.save(tmp_path / "y.npz")
-    asked = ["--budgets", "2,4", "--splits", "2"]
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "clusters.md").read_text(encoding="utf-8")
+    pattern = r"^allocore (compare|select-budget) DATA (.*) --cluster local:2(?: --out \w+)?$"
+    documented = re.findall(pattern, page, flags=re.MULTILINE)
+    assert [name for name, _ in documented] == ["compare", "select-budget"]
     told = []
     for name, cluster in (("here", []), ("there", ["--cluster", "local:2"])):
         out = tmp_path / name
-        calls = [command(tmp_path, "compare", "--models", "allocore,cp", *asked, "--out", str(out), *cluster)]
-        calls += [command(tmp_path, "select-budget", *asked, "--out", str(out), *cluster)]
+        calls = [command(tmp_path, do, *words.split(), "--out", str(out), *cluster) for do, words in documented]
         ended = [subprocess.run(call, capture_output=True, text=True, timeout=200, check=False) for call in calls]
         assert [(each.returncode, each.stderr) for each in ended] == [(0, ""), (0, "")]
         told.append(ended[1].stdout)

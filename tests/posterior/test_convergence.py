@@ -27,7 +27,7 @@ from allocore.posterior.convergence import (
 from allocore.report.terminal import class_report
 from allocore.results import Posterior
 from allocore.storage.record import Record
-from support.random_posterior import BUDGET, MISSING, SHAPE, over_and_over, posterior, settled
+from support.random_posterior import BUDGET, MISSING, SHAPE, over_and_over, random_posterior, settled
 from support.tiers import parametrize_few
 
 
@@ -86,7 +86,7 @@ def relabelled(post, seed=5):
 
 
 def test_the_traces_are_those_made_by_hand():
-    post = posterior(chains=3, draws=10, burn_in=3, thin=2)
+    post = random_posterior(chains=3, draws=10, burn_in=3, thin=2)
     rates, stats, kept = dense_rates(post), post.stats, [4, 6, 8, 10, 12, 14, 16, 18, 20, 22]
     by_hand = {
         "log-likelihood": stats["log_likelihood"][:, kept],
@@ -104,7 +104,7 @@ def test_the_traces_are_those_made_by_hand():
 
 
 def test_the_table_holds_what_arviz_says_of_the_traces():
-    post = posterior(chains=3, draws=40, burn_in=3)
+    post = random_posterior(chains=3, draws=40, burn_in=3)
     table = table_of(post)
     for name, _, values in traces(post.record):
         bulk = array_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk")
@@ -123,7 +123,7 @@ def test_the_table_holds_what_arviz_says_of_the_traces():
 
 
 def test_r_hat_of_one_chain_is_that_of_its_halves():
-    post = posterior(chains=1, draws=21)
+    post = random_posterior(chains=1, draws=21)
     values = post.stats["log_likelihood"][0, post.draw_sweeps - 1]
     halves = np.stack([values[:10], values[-10:]])
     expected = array_stats.rhat(halves, chain_axis=0, draw_axis=1)
@@ -132,23 +132,23 @@ def test_r_hat_of_one_chain_is_that_of_its_halves():
 
 @pytest.mark.parametrize("missing", [[], [(2, None, None)], MISSING, [(None, 1, None), (None, None, 0), *MISSING]])
 def test_the_total_rate_is_the_sum_over_all_observed_cells(missing):
-    post = posterior(missing=missing)
+    post = random_posterior(missing=missing)
     total = next(trace.values for trace in traces(post.record) if trace.name == "expected total count")
     by_hand = dense_rates(post)[:, :, observed(post.tensor)].sum(axis=-1)
     np.testing.assert_allclose(total, by_hand, rtol=1e-12)
 
 
 def test_a_class_on_missing_cells_alone_adds_nothing_to_the_total_rate():
-    first, *others = posterior().factors
+    first, *others = random_posterior().factors
     first = np.where(np.arange(SHAPE[0])[:, None] == 0, first, 0.0)
-    post = posterior(missing=[(0, j, None) for j in range(SHAPE[1])], factors=(first, *others))
+    post = random_posterior(missing=[(0, j, None) for j in range(SHAPE[1])], factors=(first, *others))
     total = next(trace.values for trace in traces(post.record) if trace.name == "expected total count")
     assert (total >= 0.0).all()
     assert (total < 1e-9).all()
 
 
 def test_numbers_of_classes_and_factors_do_not_matter():
-    post = posterior(chains=3, draws=20)
+    post = random_posterior(chains=3, draws=20)
     other = relabelled(post)
     assert not (other.core_locations == post.core_locations).all()
     assert other.diagnose().table.equals(post.diagnose().table), "to the last bit"
@@ -159,7 +159,7 @@ def test_quantities_that_are_equal_up_to_rounding_are_constant():
     up, so the last digits differ.
     """
     same = {**over_and_over(2, 30), "core_values": np.ones((2, 30, BUDGET))}
-    post = relabelled(posterior(chains=2, draws=30, **same))
+    post = relabelled(random_posterior(chains=2, draws=30, **same))
     assert any(0 < np.ptp(trace.values) < 1e-9 for trace in traces(post.record))
     table = table_of(post)
     rates = [name for name in table.index if "rate" in name or "expected" in name]
@@ -194,7 +194,7 @@ def test_a_number_of_classes_that_is_one_of_two_is_judged_without_a_warning():
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("draws", [1, 2, 3])
 def test_fewer_than_four_draws_have_no_r_hat(chains, draws):
-    post = posterior(chains=chains, draws=draws)
+    post = random_posterior(chains=chains, draws=draws)
     table = table_of(post)
     assert table[["r_hat", "ess_bulk", "ess_tail"]].isna().all(axis=None)
     assert table["mean"].notna().all()
@@ -257,16 +257,16 @@ def test_small_and_full_tensors_give_the_cells_they_have(Y, positive, zero):
 
 def test_a_cell_is_named_by_its_labels():
     labels = [["Ada", "Bo", "Cy", "Di", "Ed"], None, ["x", "y", "z"]]
-    tensor = posterior().tensor.with_labels(labels, ["who", "what", "when"])
-    index = table_of(posterior(tensor=tensor)).index
+    tensor = random_posterior().tensor.with_labels(labels, ["who", "what", "when"])
+    index = table_of(random_posterior(tensor=tensor)).index
     cell = judged_cells(tensor)[:, 0].tolist()
     assert index[3] == "who factors"
     assert index[6] == f"log expected count of {labels[0][cell[0]]}, {cell[1]}, {labels[2][cell[2]]}"
 
 
 def test_a_rate_that_underflows_is_judged_without_a_warning():
-    factors = tuple(factor * 1e-200 for factor in posterior().factors)
-    assert np.isfinite(table_of(posterior(factors=factors))["mean"]).all()
+    factors = tuple(factor * 1e-200 for factor in random_posterior().factors)
+    assert np.isfinite(table_of(random_posterior(factors=factors))["mean"]).all()
 
 
 # Drift
@@ -338,7 +338,7 @@ def leave_one_out_scores(post, cells):
 
 @pytest.mark.parametrize("chains", [2, 5])
 def test_the_error_of_predictions_is_that_of_leaving_out_each_chain(chains):
-    post = posterior(chains=chains, draws=6)
+    post = random_posterior(chains=chains, draws=6)
     scores = leave_one_out_scores(post, (post.tensor.coords, post.tensor.counts))
     found = predictive_error(post.record, 1)
     assert found.nats == pytest.approx(np.sqrt((chains - 1) / chains * ((scores - scores.mean()) ** 2).sum()))
@@ -347,21 +347,23 @@ def test_the_error_of_predictions_is_that_of_leaving_out_each_chain(chains):
 
 def test_held_out_cells_with_counts_come_first():
     split = ac.hold_out(ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE)), 0.3, seed=0)
-    post = posterior(tensor=split.train, held_out=split.test)
+    post = random_posterior(tensor=split.train, held_out=split.test)
     coords, counts, held_out = scored_cells(post.record)
     assert held_out
     np.testing.assert_array_equal(coords, split.test.coords[:, split.test.counts > 0])
     zeros = ac.HeldOut(split.test.coords[:, split.test.counts == 0], split.test.counts[split.test.counts == 0])
-    assert not scored_cells(posterior(tensor=split.train, held_out=zeros).record)[2], "without counts, the tensor's"
+    assert not scored_cells(random_posterior(tensor=split.train, held_out=zeros).record)[2], (
+        "without counts, the tensor's"
+    )
     assert predictive_error(post.record, 1).cells == len(counts)
 
 
 def test_of_many_cells_always_the_same_sample_is_scored(monkeypatch):
     monkeypatch.setattr(convergence, "_SCORED_CELLS", 7)
-    one, two = scored_cells(posterior().record), scored_cells(posterior().record)
+    one, two = scored_cells(random_posterior().record), scored_cells(random_posterior().record)
     assert one[0].shape == (3, 7)
     np.testing.assert_array_equal(one[0], two[0])
-    dense = posterior().tensor.to_dense()
+    dense = random_posterior().tensor.to_dense()
     np.testing.assert_array_equal(dense[tuple(one[0])], one[1])
 
 
@@ -395,7 +397,7 @@ def test_the_worst_r_hat_and_the_fewest_effective_samples_are_named():
 
 def test_what_experts_read_is_made_without_a_warning_whatever_there_is():
     for chains, draws in [(1, 1), (1, 4), (2, 5), (5, 7), (1, 900)]:
-        found = details(posterior(chains=chains, draws=draws))
+        found = details(random_posterior(chains=chains, draws=draws))
         assert ("one-chain" in found) == (chains == 1 and draws >= 4)
         assert "nan" not in " ".join(map(sentence, found.values()))
 
@@ -431,7 +433,7 @@ def test_chains_are_behind_if_most_others_are_close_to_the_best(levels, behind):
     """Levels that are spread out are modes, and half of the chains are not behind the other half."""
     trace = np.random.default_rng(0).normal(0.0, 1.0, (len(levels), 50)) + np.array(levels)[:, None]
     stats = {"log_likelihood": trace}
-    found = details(posterior(chains=len(levels), draws=50, burn_in=0, thin=1, stats=stats)).get("chains-behind")
+    found = details(random_posterior(chains=len(levels), draws=50, burn_in=0, thin=1, stats=stats)).get("chains-behind")
     assert (found and found.values["chains"]) == behind
 
 
@@ -457,7 +459,7 @@ def test_a_chain_is_not_behind_by_noise_nor_by_what_modes_differ(spread, nats):
 
 def test_the_move_rate_is_that_of_the_sweeps_after_the_burn_in():
     moved = np.array([[1.0, 1.0, 0.5, 0.0, 0.25, 0.25], [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
-    post = posterior(chains=2, draws=2, burn_in=2, thin=2, stats={"moved": moved})
+    post = random_posterior(chains=2, draws=2, burn_in=2, thin=2, stats={"moved": moved})
     assert details(post)["move-rate"].values["rate"] == 0.125
     assert "12%" in sentence(details(post)["move-rate"])
     assert "0.0041%" in sentence(Finding("move-rate", values={"rate": 4.1e-5}))
@@ -467,7 +469,7 @@ def test_the_move_rate_is_that_of_the_sweeps_after_the_burn_in():
 def test_chains_in_which_no_class_moved_after_the_burn_in_are_named(still):
     moved = np.full((4, 19), 0.1)
     moved[still, 3:] = 0.0
-    found = details(posterior(chains=4, stats={"moved": moved}))
+    found = details(random_posterior(chains=4, stats={"moved": moved}))
     assert ("move-rate" in found) == (len(still) < 4)
     assert ("no-moves" in found) == bool(still)
     assert not still or found["no-moves"].values == {"still": tuple(still), "chains": 4}
@@ -478,7 +480,7 @@ def test_the_class_table_warns_of_chains_without_moves_by_the_same_words_as_the_
     """Moves in the burn-in do not count, and neither table looks at one chain alone."""
     moved = np.full((2, 19), 0.1)
     moved[still, 3:] = 0.0
-    found = posterior(stats={"moved": moved})
+    found = random_posterior(stats={"moved": moved})
     screen = io.StringIO()
     Console(file=screen, width=1000).print(class_report(found))
     told = [sentence(each) for each in found.diagnose().details if each.kind == "no-moves"]
@@ -487,5 +489,5 @@ def test_the_class_table_warns_of_chains_without_moves_by_the_same_words_as_the_
 
 
 def test_fixed_locations_are_not_expected_to_move():
-    found = details(posterior(chains=4, stats={"moved": np.zeros((4, 19))}, learned=False))
+    found = details(random_posterior(chains=4, stats={"moved": np.zeros((4, 19))}, learned=False))
     assert not {"no-moves", "move-rate"} & found.keys()

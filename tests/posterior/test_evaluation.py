@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from test_likelihoods import KINDS, QUICK, SHAPE, dense, frozen, posterior
+from test_likelihoods import KINDS, QUICK, SHAPE, dense, frozen, posterior_with
 
 import allocore as ac
 from allocore.errors import InputError
@@ -29,7 +29,7 @@ LABELS = ("who", "what", "when"), (tuple("abcde"), tuple("wxyz"), ("2001", "2002
 
 def split_posterior(likelihood="poisson", by=None, along=1, **settings):
     """A posterior whose tensor lacks some fibres, which it holds out."""
-    post = posterior(likelihood, by, **settings)
+    post = posterior_with(likelihood, by, **settings)
     names, labels = LABELS
     split = ac.hold_out(post.tensor.with_labels(labels, names), 0.4, along=along, seed=3)
     return Posterior(replace(post.record, tensor=split.train, held_out=split.test), 2)
@@ -246,7 +246,7 @@ def test_the_runs_own_hold_out_is_scored_once_and_the_result_cannot_be_spoilt(mo
 
 def test_a_posterior_without_a_hold_out_says_how_to_get_one():
     with pytest.raises(InputError, match=r"^test .*held-out cells"):
-        posterior("poisson").evaluate()
+        posterior_with("poisson").evaluate()
 
 
 def test_tests_of_all_kinds_are_taken():

@@ -25,7 +25,7 @@ KINDS = [("poisson", None), ("negative-binomial", None), ("negative-binomial", 0
 QUICK = {"burn_in": 3, "draws": 4, "thin": 1, "seed": 1, "progress": False, "threads": 1, "chains": 1}
 
 
-def posterior(likelihood, by=None, *, seed=0, chains=2, draws=9, scale=3.0, missing=(), infer=False, e0=1.0):
+def posterior_with(likelihood, by=None, *, seed=0, chains=2, draws=9, scale=3.0, missing=(), infer=False, e0=1.0):
     """Random draws that differ mildly, as those of a posterior do, put together without a sampler."""
     rng, lead = np.random.default_rng(seed), (chains, draws)
     usual = [rng.gamma(0.5, 1.0, (length, BUDGET)) for length in SHAPE]
@@ -101,7 +101,7 @@ def observed(tensor):
 @pytest.mark.parametrize("infer", [False, True])
 @pytest.mark.parametrize(("likelihood", "by"), KINDS)
 def test_rates_are_expected_counts_and_predictions_are_averages_over_draws(likelihood, by, infer):
-    post, cells = posterior(likelihood, by, infer=infer), np.indices(SHAPE).reshape(3, -1)
+    post, cells = posterior_with(likelihood, by, infer=infer), np.indices(SHAPE).reshape(3, -1)
     other, counts = frozen(post), dense_counts(post.tensor)
     np.testing.assert_allclose(post.expected(cells), other.mean().mean(axis=0).ravel(), rtol=1e-10)
     with np.errstate(divide="ignore"):
@@ -111,14 +111,14 @@ def test_rates_are_expected_counts_and_predictions_are_averages_over_draws(likel
 
 @parametrize_few(("likelihood", "by"), KINDS)
 def test_predictive_probabilities_sum_to_one(likelihood, by):
-    post, cell = posterior(likelihood, by, scale=1.0), [[0], [1], [2]]
+    post, cell = posterior_with(likelihood, by, scale=1.0), [[0], [1], [2]]
     counts = range(2 if likelihood == "bernoulli" else 400)
     total = sum(math.exp(post.log_predictive(cell, [count])[0]) for count in counts)
     assert total == pytest.approx(1.0, abs=1e-6)
 
 
 def test_a_count_above_one_is_impossible_under_bernoulli():
-    post = posterior("bernoulli")
+    post = posterior_with("bernoulli")
     assert post.log_predictive([[0], [0], [0]], [2])[0] == -np.inf
 
 
@@ -129,7 +129,7 @@ def test_a_count_above_one_is_impossible_under_bernoulli():
 @parametrize_few("seed", range(3))
 @parametrize_few(("likelihood", "by"), KINDS)
 def test_surprises_are_those_of_all_observed_cells_judged_one_by_one(likelihood, by, seed, missing):
-    post = posterior(likelihood, by, seed=seed, scale=20.0, missing=missing)
+    post = posterior_with(likelihood, by, seed=seed, scale=20.0, missing=missing)
     counts, other, seen = dense_counts(post.tensor), frozen(post), observed(post.tensor)
     more, fewer = other.sf(counts - 1).mean(axis=0), other.cdf(counts).mean(axis=0)
     p, mean = np.minimum(1.0, 2 * np.minimum(more, fewer)), other.mean().mean(axis=0)
@@ -149,7 +149,7 @@ def test_surprises_are_those_of_all_observed_cells_judged_one_by_one(likelihood,
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("likelihood", "by"), KINDS)
 def test_the_search_finds_exactly_the_zeros_above_a_latent_rate(likelihood, by, seed):
-    post = posterior(likelihood, by, seed=seed, draws=3, scale=20.0, missing=PATTERNS)
+    post = posterior_with(likelihood, by, seed=seed, draws=3, scale=20.0, missing=PATTERNS)
     record, tensor = post.record, post.tensor
     zero = (dense_counts(tensor) == 0) & observed(tensor)
     rates, p = dense(post)
@@ -168,14 +168,14 @@ def test_the_search_finds_exactly_the_zeros_above_a_latent_rate(likelihood, by, 
 
 @pytest.mark.parametrize(("by", "shape"), [(None, (2, 9)), (0, (2, 9, 5)), (2, (2, 9, 3))])
 def test_the_dispersion_is_p(by, shape):
-    post = posterior("negative-binomial", by)
+    post = posterior_with("negative-binomial", by)
     assert post.likelihood == "negative-binomial"
     assert post.dispersion.shape == shape
     np.testing.assert_allclose(np.log(post.dispersion / (1 - post.dispersion)), post.record.log_odds, rtol=1e-9)
 
 
 def test_a_dispersion_of_any_size_is_a_probability():
-    post = posterior("negative-binomial")
+    post = posterior_with("negative-binomial")
     extreme = replace(post.record, log_odds=np.tile([-900.0, 0.0, 900.0], (2, 3)))
     assert Posterior(extreme).dispersion[0, :3].tolist() == [0.0, 0.5, 1.0]
 
@@ -183,15 +183,15 @@ def test_a_dispersion_of_any_size_is_a_probability():
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_other_likelihoods_have_no_dispersion_and_say_so(likelihood):
     with pytest.raises(InputError, match=f"^dispersion .*'{likelihood}'"):
-        posterior(likelihood).dispersion  # noqa: B018
-    assert not hasattr(posterior(likelihood), "dispersion")
-    assert getattr(posterior(likelihood), "dispersion", None) is None
-    assert "dispersion" not in dict(inspect.getmembers(posterior(likelihood)))
-    assert hasattr(posterior("negative-binomial"), "dispersion")
+        posterior_with(likelihood).dispersion  # noqa: B018
+    assert not hasattr(posterior_with(likelihood), "dispersion")
+    assert getattr(posterior_with(likelihood), "dispersion", None) is None
+    assert "dispersion" not in dict(inspect.getmembers(posterior_with(likelihood)))
+    assert hasattr(posterior_with("negative-binomial"), "dispersion")
 
 
 def test_a_maximum_likelihood_estimate_has_no_concentrations_and_says_so():
-    post = ac.NNTuck((2, 2, 2), restarts=1, max_iter=5, seed=0).fit(posterior("poisson").tensor).posterior_
+    post = ac.NNTuck((2, 2, 2), restarts=1, max_iter=5, seed=0).fit(posterior_with("poisson").tensor).posterior_
     with pytest.raises(InputError, match=r"^concentrations .*NNTuck"):
         post.concentrations  # noqa: B018
     assert not hasattr(post, "concentrations")
@@ -200,20 +200,20 @@ def test_a_maximum_likelihood_estimate_has_no_concentrations_and_says_so():
 
 def test_the_likelihood_is_named_unless_it_is_that_of_the_paper():
     told = "Posterior: 2 chains of 9 draws, 4 classes, core 4 x 4 x 4"
-    assert repr(posterior("poisson")) == told
-    assert repr(posterior("negative-binomial", 0)) == f"{told}, negative binomial"
-    assert repr(posterior("bernoulli")) == f"{told}, Bernoulli"
+    assert repr(posterior_with("poisson")) == told
+    assert repr(posterior_with("negative-binomial", 0)) == f"{told}, negative binomial"
+    assert repr(posterior_with("bernoulli")) == f"{told}, Bernoulli"
 
 
 @pytest.mark.parametrize(("e0", "fixed"), [(1.0, [1, 1, 1]), ((0.1, 0.5, 2.0), [0.1, 0.5, 2.0])])
 def test_concentrations_that_are_given_are_the_same_in_every_draw(e0, fixed):
-    found = posterior("poisson", e0=e0).concentrations
+    found = posterior_with("poisson", e0=e0).concentrations
     assert found.shape == (2, 9, 3)
     assert (found == fixed).all()
 
 
 def test_concentrations_that_are_learned_are_those_of_the_draws():
-    post = posterior("poisson", e0="infer")
+    post = posterior_with("poisson", e0="infer")
     assert post.concentrations is post.record.concentrations
 
 
@@ -224,7 +224,7 @@ def test_concentrations_that_are_learned_are_those_of_the_draws():
 @pytest.mark.parametrize("missing", [(), PATTERNS])
 @pytest.mark.parametrize(("likelihood", "by"), KINDS)
 def test_the_sizes_of_classes_add_up_to_the_expected_counts(likelihood, by, missing, infer):
-    post = posterior(likelihood, by, missing=missing, infer=infer)
+    post = posterior_with(likelihood, by, missing=missing, infer=infer)
     rates, p = dense(post)
     expected = (rates * (p / (1 - p) if likelihood == "negative-binomial" else 1.0))[-1]
     summary = post.class_summary(-1, chain=1)
@@ -234,7 +234,7 @@ def test_the_sizes_of_classes_add_up_to_the_expected_counts(likelihood, by, miss
 
 
 def test_factors_of_the_mode_with_dispersions_are_shares_of_expected_counts():
-    post = posterior("negative-binomial", 0)
+    post = posterior_with("negative-binomial", 0)
     summary, record = post.class_summary(-1), post.record
     odds = np.exp(record.log_odds[0, -1])
     for number, factor in summary.factors[0].items():
@@ -247,7 +247,7 @@ def test_factors_of_the_mode_with_dispersions_are_shares_of_expected_counts():
 
 def test_classes_are_compared_as_they_are_shown():
     """Draws that differ in the factors of the mode with dispersions, but not once these are weighted by the odds."""
-    post = posterior("negative-binomial", 0, chains=1, draws=2)
+    post = posterior_with("negative-binomial", 0, chains=1, draws=2)
     record, factors = post.record, [np.repeat(factor[:, :1], 2, axis=1) for factor in post.record.factors]
     odds = np.array([[1e-3, 1.0, 1e3, 1.0, 1e3], [1e3, 1.0, 1e-3, 1e3, 1.0]])
     shown = factors[0][0]
@@ -264,7 +264,7 @@ def test_classes_are_compared_as_they_are_shown():
 @pytest.mark.parametrize("missing", [(), PATTERNS])
 @pytest.mark.parametrize(("likelihood", "by"), KINDS)
 def test_the_expected_total_and_the_cells_are_traced_under_the_likelihood(likelihood, by, missing):
-    post = posterior(likelihood, by, missing=missing)
+    post = posterior_with(likelihood, by, missing=missing)
     found = {trace.name: trace.values for trace in traces(post.record)}
     mean, seen = (dense(post)[0] if likelihood == "bernoulli" else frozen(post).mean()), observed(post.tensor)
     name = "total latent rate" if likelihood == "bernoulli" else "expected total count"
@@ -276,16 +276,16 @@ def test_the_expected_total_and_the_cells_are_traced_under_the_likelihood(likeli
 
 
 def test_the_dispersion_and_the_concentrations_have_an_r_hat():
-    table = posterior("negative-binomial", e0="infer").diagnose().table
+    table = posterior_with("negative-binomial", e0="infer").diagnose().table
     names = ["dispersion p", *(f"mode_{mode} concentration" for mode in range(3))]
     assert np.isfinite(table.loc[names, "r_hat"]).all()
     assert not any(
-        "dispersion" in name or "concentration" in name for name in posterior("poisson").diagnose().table.index
+        "dispersion" in name or "concentration" in name for name in posterior_with("poisson").diagnose().table.index
     )
 
 
 def test_dispersions_by_row_are_traced_by_their_mean_and_spread_over_rows_with_counts():
-    post = posterior("negative-binomial", 0, missing=[(1, None, None)])
+    post = posterior_with("negative-binomial", 0, missing=[(1, None, None)])
     found = {trace.name: trace.values for trace in traces(post.record)}
     rows = post.dispersion[..., [0, 2, 3, 4]]
     np.testing.assert_allclose(found["dispersion p, mean over mode_0"], rows.mean(axis=2))
@@ -293,7 +293,7 @@ def test_dispersions_by_row_are_traced_by_their_mean_and_spread_over_rows_with_c
 
 
 def test_chains_that_disagree_on_concentrations_have_a_large_r_hat_there():
-    post = posterior("poisson", draws=60, e0="infer")
+    post = posterior_with("poisson", draws=60, e0="infer")
     apart = post.record.concentrations + 5.0 * np.arange(2)[:, None, None]
     found = Posterior(replace(post.record, concentrations=apart)).diagnose().details[0]
     assert (found.kind, found.values["quantity"]) == ("r-hat", "the concentrations")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from test_likelihoods import KINDS, PATTERNS, SHAPE, dense, frozen, observed, posterior
+from test_likelihoods import KINDS, PATTERNS, SHAPE, dense, frozen, observed, posterior_with
 
 import allocore as ac
 from allocore.posterior import cells as cell_sums
@@ -33,7 +33,7 @@ SUMS = [
 
 
 def labelled(*arguments, **settings):
-    post = posterior(*arguments, **settings)
+    post = posterior_with(*arguments, **settings)
     return Posterior(replace(post.record, tensor=post.tensor.with_labels(LABELS, NAMES)), 1)
 
 
@@ -285,7 +285,7 @@ def test_empty_entries_and_absent_columns_are_sums():
 
 
 def test_modes_without_labels_go_by_position():
-    post = posterior("poisson")
+    post = posterior_with("poisson")
     rate = post.expected([[1], [2], [0]]).tolist()
     for cell in ((1, 2, 0), ("1", 2.0, np.int64(0))):
         assert post.predict(cell)["expected"].tolist() == pytest.approx(rate)

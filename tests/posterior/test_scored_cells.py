@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_likelihoods import KINDS, SHAPE, dense_counts, frozen, observed, posterior
+from test_likelihoods import KINDS, SHAPE, dense_counts, frozen, observed, posterior_with
 
 import allocore as ac
 from allocore.errors import InputError
@@ -31,7 +31,7 @@ def unseen_month(post):
 @pytest.mark.parametrize("at_once", [7, 10**6])
 def test_a_tensor_is_scored_on_all_its_observed_cells(likelihood, by, at_once, monkeypatch):
     monkeypatch.setattr(scored_cells, "_CELLS_AT_ONCE", at_once)
-    post, test = unseen_month(posterior(likelihood, by))
+    post, test = unseen_month(posterior_with(likelihood, by))
     test = test.with_missing([(1, None, None), (2, 3, None)])
     log_n = np.log(frozen(post).pmf(dense_counts(test)).mean(axis=0))
     assert post.log_ppd(test) == pytest.approx(log_n[observed(test)].mean(), rel=1e-8)
@@ -41,7 +41,7 @@ def test_a_tensor_is_scored_on_all_its_observed_cells(likelihood, by, at_once, m
 
 
 def test_a_tensor_of_too_many_cells_is_refused_and_its_positive_cells_are_not(monkeypatch):
-    post, test = unseen_month(posterior("poisson"))
+    post, test = unseen_month(posterior_with("poisson"))
     monkeypatch.setattr(scored_cells, "MOST_CELLS", 19)
     with refused("test", "a tensor of 20 cells", rule="at most 19"):
         post.log_ppd(test)
@@ -49,7 +49,7 @@ def test_a_tensor_of_too_many_cells_is_refused_and_its_positive_cells_are_not(mo
 
 
 def test_cells_of_the_training_set_are_refused_unless_they_are_asked_for():
-    post = labelled(posterior("poisson", missing=[(0, None, None)]))
+    post = labelled(posterior_with("poisson", missing=[(0, None, None)]))
     test = SimpleNamespace(coords=[[0, 1, 2], [1, 1, 3], [2, 0, 0]], counts=[0, 1, 1])
     for score in (post.ppd, post.log_ppd):
         with refused("test", rule="2 of its 3 cells; the first is (b, x, 2001). Set `allow_training` to"):
@@ -59,14 +59,14 @@ def test_cells_of_the_training_set_are_refused_unless_they_are_asked_for():
 
 
 def test_a_tensor_that_shares_observed_cells_with_training_is_refused():
-    post = posterior("poisson", missing=[(0, None, None)])
+    post = posterior_with("poisson", missing=[(0, None, None)])
     with refused("test", rule="48 of its 60 observed cells"):
         post.log_ppd(ac.CountTensor(post.tensor.coords, post.tensor.counts, SHAPE))
     assert np.isfinite(post.log_ppd(post.tensor, allow_training=True))
 
 
 def test_the_first_difference_to_the_fitted_tensor_is_named():
-    post = labelled(posterior("poisson"))
+    post = labelled(posterior_with("poisson"))
     other = ac.as_tensor(np.ones((5, 4, 2), dtype=int))
     renamed = [*LABELS[:2], ("2001", "2003", "2002")]
     cases = [
@@ -82,7 +82,7 @@ def test_the_first_difference_to_the_fitted_tensor_is_named():
 
 
 def test_a_held_out_set_knows_the_tensor_it_comes_from():
-    post = labelled(posterior("poisson"))
+    post = labelled(posterior_with("poisson"))
     test = ac.hold_out(post.tensor.with_labels([*LABELS[:2], ("2004", "2005", "2006")]), 0.2, seed=0).test
     for predict in (post.expected, post.log_predictive):
         with refused("coords", rule="in mode when: at position 0, '2001' there, not '2004'"):
@@ -92,13 +92,13 @@ def test_a_held_out_set_knows_the_tensor_it_comes_from():
 
 
 def test_a_tensor_without_labels_agrees_with_any():
-    post = labelled(posterior("poisson"))
+    post = labelled(posterior_with("poisson"))
     plain = ac.CountTensor(post.tensor.coords, post.tensor.counts, SHAPE)
     assert post.log_ppd(plain, allow_training=True) == post.log_ppd(post.tensor, allow_training=True)
 
 
 def test_predictions_of_a_tensor_ask_which_cells_are_meant():
-    post = posterior("poisson")
+    post = posterior_with("poisson")
     with refused("coords", rule="pass Y.coords"):
         post.expected(post.tensor)
     with pytest.raises(InputError, match=r"^coords is a CountTensor"):

@@ -36,7 +36,9 @@ def put_together(tensor, core_values, core_locations, factors, threads=1):
     )
 
 
-def posterior(counts=None, chains=2, draws=9, shape=SHAPE, budget=4, seed=0, scale=3.0, missing=(), names=None):
+def posterior_of_counts(
+    counts=None, chains=2, draws=9, shape=SHAPE, budget=4, seed=0, scale=3.0, missing=(), names=None
+):
     """Random draws that differ mildly, as those of a posterior do."""
     rng = np.random.default_rng(seed)
     lead = (chains, draws)
@@ -116,7 +118,7 @@ def log_tails(y, mu):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("missing", [(), PATTERNS])
 def test_the_table_is_that_of_all_observed_cells_judged_one_by_one(seed, missing):
-    post = posterior(seed=seed, missing=missing)
+    post = posterior_of_counts(seed=seed, missing=missing)
     expected = brute_force(post)
     for top in (1, 7, len(expected)):
         table = post.surprises(top=top)
@@ -132,19 +134,19 @@ def test_the_table_is_that_of_all_observed_cells_judged_one_by_one(seed, missing
 
 def test_zeros_are_among_them():
     """So that the comparison above is one of zeros too."""
-    tables = [posterior(seed=seed, scale=20.0).surprises(top=10) for seed in range(6)]
+    tables = [posterior_of_counts(seed=seed, scale=20.0).surprises(top=10) for seed in range(6)]
     assert sum((table["observed"] == 0).sum() for table in tables) > 5
     assert all((table["direction"][table["observed"] == 0] == "fewer").all() for table in tables)
 
 
 @pytest.mark.parametrize("shape", [(7, 6), (3, 3, 2, 2), (2, 2, 2, 2, 2)])
 def test_any_number_of_modes(shape):
-    post = posterior(shape=shape, scale=10.0, seed=3)
+    post = posterior_of_counts(shape=shape, scale=10.0, seed=3)
     assert cells_of(post.surprises(top=8), len(shape)) == [cell for _, cell, _, _ in brute_force(post)[:8]]
 
 
 def test_more_cells_than_there_are_gives_them_all():
-    post = posterior()
+    post = posterior_of_counts()
     assert len(post.surprises(top=10**4)) == len(brute_force(post))
 
 
@@ -209,7 +211,7 @@ def pooled(record, missing, room=1000):
 @given(st.integers(0, 10**6), st.sampled_from([(4, 5), (3, 4, 3), (2, 3, 2, 3)]), st.floats(0.0, 1.0))
 def test_the_search_finds_exactly_the_zeros_above_a_rate(seed, shape, quantile):
     rng = np.random.default_rng(seed)
-    record = posterior(seed=seed, shape=shape, draws=int(rng.integers(1, 9))).record
+    record = posterior_of_counts(seed=seed, shape=shape, draws=int(rng.integers(1, 9))).record
     pattern = tuple(int(rng.integers(0, length)) if rng.random() < 0.6 else -1 for length in shape)
     missing = Missing(np.array([pattern] if max(pattern) >= 0 else []).reshape(-1, len(shape)), shape)
     search, rates = pooled(record, missing)
@@ -224,7 +226,7 @@ def test_the_search_finds_exactly_the_zeros_above_a_rate(seed, shape, quantile):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_search_without_room_knows_how_far_it_came(seed):
-    record = posterior(seed=seed, draws=2).record
+    record = posterior_of_counts(seed=seed, draws=2).record
     search, rates = pooled(record, Missing.none(SHAPE), room=3)
     cells, reach = search.cells_above(0.0)
     assert set(map(tuple, np.argwhere(rates > reach * (1 + 1e-9)).tolist())) <= set(map(tuple, cells.T.tolist()))
@@ -233,7 +235,7 @@ def test_a_search_without_room_knows_how_far_it_came(seed):
 
 
 def test_a_search_that_stops_says_so(monkeypatch):
-    post = posterior(scale=40.0, seed=1)
+    post = posterior_of_counts(scale=40.0, seed=1)
     monkeypatch.setattr(zero_search, "_MOST_WORK", -1)
     with pytest.warns(UserWarning, match="the search for surprising zeros stopped early: it may have missed"):
         table = post.surprises(top=5)
@@ -242,7 +244,7 @@ def test_a_search_that_stops_says_so(monkeypatch):
 
 
 def test_few_draws_never_decide_against_a_cell_that_all_draws_would_list(monkeypatch):
-    post = posterior(draws=20, seed=5, scale=10.0)
+    post = posterior_of_counts(draws=20, seed=5, scale=10.0)
     whole = post.surprises(top=12)
     for sampled in (1, 3, 40):
         monkeypatch.setattr(surprises, "_SAMPLED_DRAWS", sampled)
@@ -271,7 +273,7 @@ def test_draws_that_are_not_sampled_can_make_a_cell_the_most_surprising(count):
     [(1, 5, 8, (1, 5)), (1, 100, 8, (1, 8)), (4, 50, 8, (4, 2)), (20, 3, 8, (7, 1)), (2, 9, 1, (1, 1))],
 )
 def test_sampled_draws_are_spread_and_not_too_many(chains, draws, most, kept):
-    record = posterior(chains=chains, draws=draws, shape=(2, 2)).record
+    record = posterior_of_counts(chains=chains, draws=draws, shape=(2, 2)).record
     sampled = prediction.sampled(record, most)
     assert sampled.core_values.shape[:2] == sampled.factors[0].shape[:2] == sampled.core_locations.shape[:2] == kept
     assert np.shares_memory(sampled.factors[0], record.factors[0])
@@ -280,14 +282,14 @@ def test_sampled_draws_are_spread_and_not_too_many(chains, draws, most, kept):
 def test_the_number_of_threads_changes_nothing(monkeypatch):
     monkeypatch.setattr(surprises, "_CELLS_PER_THREAD", 1)
     monkeypatch.setattr(cell_rates, "_CELLS_PER_THREAD", 1)
-    record = posterior(seed=2).record
+    record = posterior_of_counts(seed=2).record
     one, three = (Posterior(record, threads).surprises(top=20) for threads in (1, 3))
     assert one.equals(three)
 
 
 @pytest.mark.parametrize("missing", [(), PATTERNS])
 def test_missing_cells_never_appear(missing):
-    post = posterior(seed=4, scale=30.0)
+    post = posterior_of_counts(seed=4, scale=30.0)
     tensor = post.tensor.with_missing(list(missing))
     table = post.surprises(tensor, top=1000)
     assert not tensor.missing.contains(np.array(cells_of(table, 3)).T).any()
@@ -315,7 +317,7 @@ def test_what_was_planted_in_real_data_comes_first():
 
 
 def test_a_held_out_set_is_judged_as_given():
-    post = posterior(seed=6, scale=10.0)
+    post = posterior_of_counts(seed=6, scale=10.0)
     cells = np.indices(SHAPE).reshape(3, -1)[:, ::2]
     rng = np.random.default_rng(1)
     counts = rng.poisson(3.0, cells.shape[1])
@@ -332,15 +334,15 @@ def test_a_held_out_set_is_judged_as_given():
 
 
 def test_a_test_set_of_hold_out_is_taken():
-    split = ac.hold_out(posterior().tensor, fraction=0.2, seed=0)
-    table = posterior().surprises(split.test, top=5)
+    split = ac.hold_out(posterior_of_counts().tensor, fraction=0.2, seed=0)
+    table = posterior_of_counts().surprises(split.test, top=5)
     held = {tuple(cell): count for cell, count in zip(split.test.coords.T.tolist(), split.test.counts, strict=True)}
     assert len(table) == 5
     assert [held[cell] for cell in cells_of(table, 3)] == table["observed"].tolist()
 
 
 def test_columns_give_way_to_modes_of_their_names():
-    post = posterior(shape=(3, 3, 3), names=["p", "rank", "observed"])
+    post = posterior_of_counts(shape=(3, 3, 3), names=["p", "rank", "observed"])
     table = post.surprises(top=3)
     assert list(table.columns) == ["p", "rank", "observed", "observed_", "expected", "direction", "p_", "surprise"]
     assert table.index.name == "rank_"
@@ -350,20 +352,20 @@ def test_columns_give_way_to_modes_of_their_names():
 @pytest.mark.parametrize("top", [0, -1, 2.5, "many", True, None])
 def test_top_must_be_a_whole_number(top):
     with refused("top", top, rule="a whole number of at least 1"):
-        posterior().surprises(top=top)
+        posterior_of_counts().surprises(top=top)
 
 
 def test_a_tensor_of_another_shape_is_refused():
     with refused("Y", "of shape (2, 2, 2)", rule="the shape of the fitted tensor"):
-        posterior().surprises(ac.as_tensor(np.ones((2, 2, 2), dtype=int)))
+        posterior_of_counts().surprises(ac.as_tensor(np.ones((2, 2, 2), dtype=int)))
 
 
 def test_a_tensor_with_other_labels_is_refused():
-    labelled = posterior().tensor.with_labels([list("abcde"), None, None])
-    post = posterior(counts=labelled)
+    labelled = posterior_of_counts().tensor.with_labels([list("abcde"), None, None])
+    post = posterior_of_counts(counts=labelled)
     with refused("Y", rule="the labels of the fitted tensor in mode mode_0"):
         post.surprises(labelled.with_labels([list("edcba"), None, None]))
-    assert set(post.surprises(posterior().tensor)["mode_0"]) <= set("abcde")
+    assert set(post.surprises(posterior_of_counts().tensor)["mode_0"]) <= set("abcde")
 
 
 @pytest.mark.parametrize(
@@ -382,9 +384,9 @@ def test_a_tensor_with_other_labels_is_refused():
 )
 def test_what_is_not_a_set_of_cells_is_refused(cells, message):
     with pytest.raises(InputError, match=message):
-        posterior().surprises(cells)
+        posterior_of_counts().surprises(cells)
 
 
 def test_nothing_is_shown_elsewhere(capsys):
-    posterior().surprises()
+    posterior_of_counts().surprises()
     assert capsys.readouterr() == ("", "")

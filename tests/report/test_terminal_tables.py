@@ -18,7 +18,7 @@ SHARED = [[0, 0], [1, 0], [1, 1]]
 APART = [[0, 0], [1, 1], [2, 2]]
 
 
-def posterior(locations, labels=NAMES, mode_names=("who", "where"), core_values=(6.0, 3.0, 1.0)):
+def posterior_at(locations, labels=NAMES, mode_names=("who", "where"), core_values=(6.0, 3.0, 1.0)):
     """One draw; factor k of a mode is 90% label k (the last label for later ones), so every factor adds up to 1."""
     budget = len(locations)
     factors = []
@@ -64,7 +64,7 @@ def row(report, number):
 
 
 def test_every_class_has_a_row_with_its_share_and_its_factors_in_words():
-    report = text(posterior(SHARED))
+    report = text(posterior_at(SHARED))
     assert row(report, 0) == ("0 60.0% Ada · north", "#0 Ada 90%, Bo 5% #0 north 90%, south 10%")
     assert row(report, 1) == ("1 30.0% Bo · north", "#1 Bo 90%, Ada 5% #0 north 90%, south 10%")
     assert row(report, 2) == ("2 10.0% Bo · south", "#1 Bo 90%, Ada 5% #1 south 90%, north 10%")
@@ -74,7 +74,7 @@ def test_every_class_has_a_row_with_its_share_and_its_factors_in_words():
 
 
 def test_shared_factors_are_listed_with_the_classes_that_share_them():
-    told = lines(text(posterior(SHARED)))
+    told = lines(text(posterior_at(SHARED)))
     start = told.index("Factors shared by several classes")
     assert told[start + 1 : start + 3] == [
         "who #1 Bo 90%, Ada 5% in classes 1, 2",
@@ -83,14 +83,14 @@ def test_shared_factors_are_listed_with_the_classes_that_share_them():
 
 
 def test_without_shared_factors_there_is_no_section_about_them():
-    report = text(posterior(APART))
+    report = text(posterior_at(APART))
     assert "Factors shared" not in report
     assert "in classes" not in report
     assert row(report, 2)[0].startswith("2 10.0%")
 
 
 def test_the_last_line_sums_it_up():
-    told = lines(text(posterior(SHARED)))[-1]
+    told = lines(text(posterior_at(SHARED)))[-1]
     assert told == (
         "3 classes hold counts, of a budget of 3; 1 holds 50% of the expected counts, 3 hold 95%. "
         "Factors in use: 2 who, 2 where."
@@ -98,13 +98,13 @@ def test_the_last_line_sums_it_up():
 
 
 def test_a_long_list_of_classes_is_cut():
-    post = posterior([[0, q] for q in range(12)], core_values=tuple(range(12, 0, -1)))
+    post = posterior_at([[0, q] for q in range(12)], core_values=tuple(range(12, 0, -1)))
     assert "in classes 0, 1, 2, 3, 4, 5, 6, 7 and 4 more" in text(post)
 
 
 def test_only_the_largest_classes_are_shown_and_only_what_they_share():
     screen = io.StringIO()
-    Console(file=screen, width=140).print(class_report(posterior(SHARED), rows=2, top=1))
+    Console(file=screen, width=140).print(class_report(posterior_at(SHARED), rows=2, top=1))
     report = screen.getvalue()
     assert lines(report)[0] == "2 of 3 classes, draw 0"
     assert row(report, 0)[1] == "#0 Ada 90% #0 north 90%"
@@ -116,7 +116,7 @@ def test_only_the_largest_classes_are_shown_and_only_what_they_share():
 @pytest.mark.parametrize("odd", ["[bold]", "[/]", "[/bold] x", "[red]stop[/red]", "[link=x]", "\\[bold]"])
 def test_labels_and_mode_names_with_markup_are_shown_as_they_are(odd):
     mode = odd.replace("\\", "") + "?"
-    post = posterior(SHARED, labels=([odd, "Bo", "Cy"], [odd + "!", "south"]), mode_names=(mode, "where"))
+    post = posterior_at(SHARED, labels=([odd, "Bo", "Cy"], [odd + "!", "south"]), mode_names=(mode, "where"))
     report = text(post)
     assert row(report, 0)[0] == f"0 60.0% {odd} · {odd}!"
     assert f"#0 {odd} 90%" in row(report, 0)[1]
@@ -128,18 +128,18 @@ def test_labels_and_mode_names_with_markup_are_shown_as_they_are(odd):
 
 
 def test_a_mode_name_with_an_emoji_code_is_shown_as_it_is():
-    assert "2 :smile:, 2 where." in text(posterior(SHARED, mode_names=(":smile:", "where")))
+    assert "2 :smile:, 2 where." in text(posterior_at(SHARED, mode_names=(":smile:", "where")))
 
 
 def test_shared_factors_have_a_colour_wherever_they_appear_and_others_none():
-    report = text(posterior(SHARED), force_terminal=True, color_system="truecolor")
+    report = text(posterior_at(SHARED), force_terminal=True, color_system="truecolor")
     # Once in each of the two rows and once in the section, for a factor of either mode.
     assert report.count("230;159;0") == 6
-    assert "230;159;0" not in text(posterior(APART), force_terminal=True, color_system="truecolor")
+    assert "230;159;0" not in text(posterior_at(APART), force_terminal=True, color_system="truecolor")
 
 
 def test_a_narrow_terminal_still_shows_every_class():
-    told = lines(text(posterior(SHARED), width=40))
+    told = lines(text(posterior_at(SHARED), width=40))
     assert [line for line in told if line.startswith("class ")] == [
         "class 0, 60.0%",
         "class 1, 30.0%",
@@ -173,7 +173,7 @@ def after_a_draw_of_one_class(post, kept):
 
 
 def test_stability_has_a_narrow_column_where_it_is_known():
-    report = text(after_a_draw_of_one_class(posterior(SHARED), 1), draw=-1)
+    report = text(after_a_draw_of_one_class(posterior_at(SHARED), 1), draw=-1)
     assert next(line for line in lines(report) if line.startswith("class")) == "class share stable who where"
     assert row(report, 0)[0].startswith("0 60.0% 0% Ada")
     assert row(report, 1)[0].startswith("1 30.0% 100% Bo")
@@ -181,13 +181,13 @@ def test_stability_has_a_narrow_column_where_it_is_known():
 
 @pytest.mark.parametrize(("width", "header"), [(64, "class share stable who where"), (63, "class share stable name")])
 def test_modes_stand_side_by_side_if_there_is_room_and_else_one_below_another(width, header):
-    report = text(after_a_draw_of_one_class(posterior(SHARED), 0), width=width, draw=-1)
+    report = text(after_a_draw_of_one_class(posterior_at(SHARED), 0), width=width, draw=-1)
     assert next(line for line in lines(report) if line.startswith("class")) == header
     assert ("who #0 Ada 90%, Bo 5%" in lines(report)) == ("name" in header)
 
 
 def test_on_a_very_narrow_terminal_stability_stands_after_the_share():
-    told = lines(text(after_a_draw_of_one_class(posterior(SHARED), 2), width=56, draw=-1))
+    told = lines(text(after_a_draw_of_one_class(posterior_at(SHARED), 2), width=56, draw=-1))
     assert [line for line in told if line.startswith("class ")] == [
         "class 0, 60.0%, found again in 0% of the other draws",
         "class 1, 30.0%, found again in 0% of the other draws",

@@ -24,23 +24,23 @@ PLAN = Plan(Y, Spec(3, (3, 3, 3)), Schedule(125, 25, 5), 8, 1, growth=GROWTH)
 DRIFTS, SETTLED = Judgement(True), Judgement(False, 0.95, True)
 FEW_CHAINS = Judgement(False, 0.8, True)
 # What each round is judged to be: the sweeps double once, then the chains.
-ROUNDS = {(20, 4): DRIFTS, (40, 4): FEW_CHAINS, (40, 8): SETTLED}
+ROUNDS = {(8, 2): DRIFTS, (16, 2): FEW_CHAINS, (16, 4): SETTLED}
 FITS = str  # takes any plan
-SETTINGS = {"budget": 3, "max_sweeps": 80, "seed": 3, "progress": False}
+SETTINGS = {"budget": 3, "max_sweeps": 32, "seed": 3, "progress": False}
 
 
 @pytest.fixture
 def few(monkeypatch):
-    """The first round has four chains of twenty sweeps, and rounds are judged as in ROUNDS."""
-    monkeypatch.setattr("allocore.estimators._FIRST_SWEEPS", 20)
-    monkeypatch.setattr("allocore.estimators._FIRST_CHAINS", 4)
+    """The first round has two chains of eight sweeps, and rounds are judged as in ROUNDS."""
+    monkeypatch.setattr("allocore.estimators._FIRST_SWEEPS", 8)
+    monkeypatch.setattr("allocore.estimators._FIRST_CHAINS", 2)
     monkeypatch.setattr(growth, "judge", lambda _, plan, __: ROUNDS[plan.schedule.sweeps, plan.chains])
 
 
 @pytest.fixture(scope="module")
 def fixed():
     """The run that has the last schedule and all chains from the start."""
-    return ac.AlloCore(3, burn_in=20, draws=10, thin=2, chains=8, seed=3, progress=False).fit(Y).posterior_
+    return ac.AlloCore(3, burn_in=8, draws=4, thin=2, chains=4, seed=3, progress=False).fit(Y).posterior_
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_growth_is_the_same_on_any_threads_and_executors_and_on_disk(few, fixed,
     assert_same(ac.open_run(path), fixed)
 
 
-@pytest.mark.parametrize("stopped_at", [(20, 4), (40, 4)])
+@pytest.mark.parametrize("stopped_at", [(8, 2), (16, 2)])
 def test_a_run_that_ends_between_rounds_grows_on_when_it_is_resumed(few, fixed, tmp_path, monkeypatch, stopped_at):
     path = tmp_path / "run.zarr"
     with monkeypatch.context() as patch:
@@ -122,16 +122,16 @@ def test_a_run_that_ends_between_rounds_grows_on_when_it_is_resumed(few, fixed, 
     assert ac.open_run(path).stats["moved"].shape == stopped_at[::-1]
     model = ac.AlloCore.resume(path, chains="auto", progress=False)
     assert_same(model.posterior_, fixed)
-    assert (model.sweeps, model.chains, model.burn_in, model.max_sweeps) == ("auto", "auto", None, 80)
+    assert (model.sweeps, model.chains, model.burn_in, model.max_sweeps) == ("auto", "auto", None, 32)
 
 
 def test_a_number_of_draws_or_chains_ends_the_growth_of_a_run(few, tmp_path):
     path = tmp_path / "run.zarr"
     ac.AlloCore(**SETTINGS, store=path).fit(Y)
-    model = ac.AlloCore.resume(path, chains=9, draws=11, progress=False)
-    assert model.posterior_.core_values.shape[:2] == (9, 11)
+    model = ac.AlloCore.resume(path, chains=5, draws=5, progress=False)
+    assert model.posterior_.core_values.shape[:2] == (5, 5)
     assert read_plan(path, "raise").growth is None
-    assert (model.sweeps, model.chains, model.draws) == ("auto", 9, 11)
+    assert (model.sweeps, model.chains, model.draws) == ("auto", 5, 5)
 
 
 def test_a_number_of_sweeps_ends_only_the_growth_of_sweeps():
@@ -152,7 +152,7 @@ def test_chains_of_a_run_with_a_fixed_number_do_not_grow(tmp_path):
 
 def test_chains_that_start_from_another_run_do_not_grow(few):
     start = ac.AlloCore(3, sweeps=10, chains=3, seed=1, progress=False).fit(Y).posterior_
-    assert RunSize.of(ac.AlloCore(3), start) == (Schedule(10, 10, 1), 3, Growth(True, False, 4000, 32))
+    assert RunSize.of(ac.AlloCore(3), start) == (Schedule(4, 4, 1), 3, Growth(True, False, 4000, 32))
     assert RunSize.of(ac.AlloCore(3, sweeps=10, chains=5), start).chains == 5
 
 
@@ -187,14 +187,14 @@ def test_no_round_begins_that_would_end_after_the_time_limit(monkeypatch):
 
 def test_no_round_begins_that_does_not_fit_into_memory(few, monkeypatch):
     def check(plan, **_):
-        if plan.chains > 4:
+        if plan.chains > 2:
             raise ac.InputError("budget", 3, "must be smaller")
         return ""
 
     monkeypatch.setattr("allocore.run.memory.check_memory", check)
-    with pytest.warns(UserWarning, match="memory for 8 chains"):
+    with pytest.warns(UserWarning, match="memory for 4 chains"):
         model = ac.AlloCore(**SETTINGS).fit(Y)
-    assert model.posterior_.stats["moved"].shape == (4, 40)
+    assert model.posterior_.stats["moved"].shape == (2, 16)
 
 
 def test_a_time_limit_that_ends_the_growth_is_reported_and_the_run_resumes(few, fixed, tmp_path, monkeypatch):
@@ -203,7 +203,7 @@ def test_a_time_limit_that_ends_the_growth_is_reported_and_the_run_resumes(few, 
         patch.setattr(Growing, "_too_long", lambda *_: True)
         with pytest.warns(UserWarning, match="60 s"):
             ac.AlloCore(**SETTINGS, store=path, max_time=60).fit(Y)
-    assert ac.open_run(path).stats["moved"].shape == (4, 20)
+    assert ac.open_run(path).stats["moved"].shape == (2, 8)
     assert_same(ac.AlloCore.resume(path, progress=False, max_time=600).posterior_, fixed)
 
 

@@ -64,11 +64,10 @@ def test_a_finished_run_can_be_made_longer_to_the_bytes_of_a_long_one(tmp_path, 
         assert again[setting] == first[setting]
 
 
-# The quick tier kills a Poisson run once (test_resume.py): the code is the same.
+# Only the steps of writing depend on the likelihood. Random moments and signals: test_resume.py.
 @pytest.mark.slow
-@pytest.mark.parametrize(("what", "kills"), [("steps", 12), ("moments", 15), ("signals", 4)])
-def test_a_run_that_is_killed_often_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):
-    kill_and_resume(tmp_path, what, kills, "bursts")
+def test_a_run_that_is_killed_often_goes_on_to_the_bytes_of_one_that_is_not(tmp_path):
+    kill_and_resume(tmp_path, "steps", 12, "bursts")
 
 
 @pytest.mark.parametrize(("name", "threads"), by_tier([("bursts", 2), ("binary", 3)], MODELS, [1, 2, 3, 7]))

@@ -59,7 +59,8 @@ def test_a_run_that_is_killed_once_goes_on_to_the_bytes_of_one_that_is_not(tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("what", "kills"), [("steps", 20), ("moments", 30), ("signals", 6)])
+# Many steps: test_rounds.py, where the same run goes on with later sweeps.
+@pytest.mark.parametrize(("what", "kills"), [("moments", 30), ("signals", 6)])
 def test_a_run_that_is_killed_often_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):
     kill_and_resume(tmp_path, what, kills)
 

@@ -12,7 +12,7 @@ SHAPE, CORE_SHAPE, BUDGET = (5, 4, 3), (3, 2, 4), 4
 MISSING = [(0, 0, None), (1, 1, None), (None, 3, 2), (0, None, 2), (4, 2, 1)]
 
 
-def posterior(chains=2, draws=8, burn_in=3, thin=2, missing=MISSING, learned=True, stats=None, **changes):
+def random_posterior(chains=2, draws=8, burn_in=3, thin=2, missing=MISSING, learned=True, stats=None, **changes):
     """Random draws, independent of one another; `stats` and `changes` replace parts of the record."""
     rng = np.random.default_rng(0)
     lead, sweeps = (chains, draws), (chains, burn_in + draws * thin)
@@ -38,12 +38,12 @@ def posterior(chains=2, draws=8, burn_in=3, thin=2, missing=MISSING, learned=Tru
 
 def settled(**changes):
     """Four chains of independent draws, long enough to be judged well."""
-    return posterior(chains=4, draws=250, burn_in=0, thin=1, **changes)
+    return random_posterior(chains=4, draws=250, burn_in=0, thin=1, **changes)
 
 
 def over_and_over(chains, draws):
     """The arrays of one draw, repeated."""
-    one = posterior(chains=1, draws=1)
+    one = random_posterior(chains=1, draws=1)
     values, locations, *factors = (
         np.tile(array, (chains, draws) + (1,) * (array.ndim - 2))
         for array in (one.core_values, one.core_locations, *one.factors)

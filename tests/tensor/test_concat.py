@@ -18,7 +18,7 @@ def part(counts, who, when, missing=()):
     return Y.with_missing(list(missing))
 
 
-@given_by_tier(labelled_tensors(), st.data(), quick=30)
+@given_by_tier(labelled_tensors(), st.data(), quick=15)
 def test_a_tensor_that_is_cut_and_joined_is_the_same_tensor(Y, data):
     mode = data.draw(st.integers(0, Y.ndim - 1), label="mode")
     cuts = data.draw(st.sets(st.integers(1, max(1, Y.shape[mode] - 1))), label="cuts")
@@ -47,7 +47,7 @@ def parts_with_labels_of_their_own(draw):
     return parts
 
 
-@given_by_tier(parts_with_labels_of_their_own(), st.sampled_from(["zero", "missing"]), quick=30)
+@given_by_tier(parts_with_labels_of_their_own(), st.sampled_from(["zero", "missing"]), quick=15)
 def test_united_labels_are_zeros_or_missing_where_a_part_does_not_have_them(parts, absent):
     result = ac.concat(parts, mode=-1, join="outer", absent=absent)
     counts, mask = np.zeros(result.shape, dtype=int), np.zeros(result.shape, dtype=bool)

@@ -39,7 +39,7 @@ def entries(draw):
     return tuple(shape), cells, counts
 
 
-@given_by_tier(entries(), quick=30)
+@given_by_tier(entries(), quick=15)
 def test_the_canonical_form_is_a_sorted_counter_over_the_cells(case):
     shape, cells, counts = case
     tensor = CountTensor(np.array(cells).T, counts, shape)
@@ -57,7 +57,7 @@ def test_the_canonical_form_is_a_sorted_counter_over_the_cells(case):
             assert all(totals[d] == sum(n for c, n in expected if c[m] == d) for d in {c[m] for c in cells})
 
 
-@given_by_tier(entries(), st.randoms(), quick=30)
+@given_by_tier(entries(), st.randoms(), quick=15)
 def test_the_order_of_the_entries_does_not_matter(case, random):
     shape, cells, counts = case
     order = list(range(len(cells)))
@@ -273,7 +273,7 @@ def test_bad_patterns_are_named(patterns, value, rule):
         example().with_missing(patterns)
 
 
-@given_by_tier(entries(), st.data(), quick=30)
+@given_by_tier(entries(), st.data(), quick=15)
 def test_masking_gives_the_tensor_that_the_constructor_gives(case, data):
     shape, cells, counts = case
     pattern = st.tuples(*[st.none() | st.integers(0, length - 1) for length in shape])

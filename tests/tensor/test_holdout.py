@@ -33,7 +33,7 @@ def cases(draw):
     return tensor, draw(st.sampled_from([0.01, 0.2, 0.5])), draw(st.integers(-len(shape), len(shape) - 1))
 
 
-@given_by_tier(cases(), st.integers(0, 1000), quick=30)
+@given_by_tier(cases(), st.integers(0, 1000), quick=15)
 def test_train_test_and_missing_partition_the_cells(case, seed):
     tensor, fraction, along = case
     try:
@@ -55,7 +55,7 @@ def test_train_test_and_missing_partition_the_cells(case, seed):
     assert split.train.total + split.test.counts.sum() == tensor.total
 
 
-@given_by_tier(cases(), quick=30)
+@given_by_tier(cases(), quick=15)
 def test_the_number_of_fibres_is_the_share_of_those_not_missing(case):
     tensor, fraction, along = case
     covered = [p for p in tensor.missing if p[along] is None or tensor.shape[along] == 1]

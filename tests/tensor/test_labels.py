@@ -27,7 +27,7 @@ def tensor(labels, *, names=("who", "when"), missing=None):
     )
 
 
-@given_by_tier(labelled_tensors(), st.data(), quick=30)
+@given_by_tier(labelled_tensors(), st.data(), quick=15)
 def test_select_gives_the_rows_that_numpy_gives(Y, data):
     rows = [
         data.draw(st.lists(st.integers(0, length - 1), min_size=1, unique=True), label="rows") for length in Y.shape
@@ -57,7 +57,7 @@ def test_select_gives_the_rows_that_numpy_gives(Y, data):
     assert result.coords.dtype == np.int32
 
 
-@given_by_tier(labelled_tensors(), st.data(), quick=30)
+@given_by_tier(labelled_tensors(), st.data(), quick=15)
 def test_masked_labels_are_the_cells_that_select_would_return(Y, data):
     modes = data.draw(st.lists(st.sampled_from(Y.mode_names), min_size=1, unique=True), label="modes")
     masks = {mode: data.draw(st.lists(st.booleans(), min_size=n, max_size=n)) for mode, n in _lengths(Y, modes)}
