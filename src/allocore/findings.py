@@ -287,6 +287,21 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
     return register
 
 
+@_writes("incomplete-periods")
+def _incomplete_periods(periods: Mapping[str, Sequence[int]], dropped: bool) -> str:
+    which = _days_observed(periods)
+    if dropped:
+        return f"left out as incomplete: {which}"
+    pronoun = "it" if len(periods) == 1 else "them"
+    return f"{plural(len(periods), 'period')} may be incomplete: {which}; `incomplete='drop'` leaves {pronoun} out"
+
+
+def _days_observed(periods: Mapping[str, Sequence[int]]) -> str:
+    """Return "2019-02 (9 of 28 days observed), 2019-03 (24 of 31)"."""
+    first, *others = [f"{label} ({observed} of {days}" for label, (observed, days) in periods.items()]
+    return first_few([f"{first} days observed)", *(f"{other})" for other in others)])
+
+
 @_writes("predictive-error")
 def _predictive_error(nats: float, cells: int, held_out: bool, chains: int, answer: str) -> str:
     start = {"good": "Yes: with", "caution": "With care: with only", "poor": "Not yet: with only"}[answer]

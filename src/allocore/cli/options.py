@@ -128,6 +128,12 @@ _EVENT_OPTIONS = _in_panel(
         "unobserved": option(
             str | None, "Periods that were not observed, such as 2018-05,2018-06. They become missing, not zero."
         ),
+        "incomplete": option(
+            str,
+            "Periods that seem to have been observed in part only, such as a last month that ends early: 'keep' or "
+            "'drop' them.",
+            "keep",
+        ),
         "like": option(str | None, "A tensor whose modes, labels and periods the table should take."),
         "new_labels": option(str, "What to do with labels that --like lacks: 'error', 'drop' or 'append'.", "error"),
         "on_error": option(str, "What to do with unreadable rows: 'raise' an error, or 'drop' them.", "raise"),

@@ -23,10 +23,10 @@ from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_
 from allocore.events.sources import COLUMNS_SHOWN, find_files
 from allocore.events.tables import EventTable, FileTable, FrameTable, raise_first_bad_row
 from allocore.events.where import condition
-from allocore.findings import Finding
+from allocore.findings import Finding, sentence
 from allocore.tensor.calendar import FREQUENCIES, check_frequency
 from allocore.tensor.cameo import is_code_column
-from allocore.tensor.count_tensor import CountTensor, summary_line, with_parts
+from allocore.tensor.count_tensor import CountTensor, heaviest_labels, summary_line, with_parts
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor
 from allocore.tensor.sharded import ShardedTensor, TableTensor
@@ -35,7 +35,6 @@ from allocore.tensor.sql import connect, first_sentence, literal
 
 Modes = Sequence[str] | Mapping[str, str]
 _MEMORY = "2GB"
-_HEAVIEST = 5
 _MIN_COMMON_LABELS = 5  # with fewer, two modes may have the same labels by chance
 _MIN_DATES = 32  # fewer dates may be meant as they are, such as the days of a month
 _DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?", re.DOTALL)
@@ -56,6 +55,7 @@ def read_events(
     min_count: int | None = None,
     on_error: Literal["raise", "drop"] = "raise",
     unobserved: str | Sequence[str] | slice | None = None,
+    incomplete: Literal["keep", "drop"] = "keep",
     like: object = None,
     new_labels: Literal["error", "drop", "append"] = "error",
     out: str | os.PathLike[str] | None = None,
@@ -101,6 +101,10 @@ def read_events(
     unobserved : str, list of str or slice, optional
         Periods that were not observed, by their labels ("2018-05", or "2018" for all periods of that year). Their cells
         are missing, not zeros, and rows in them are not counted. The report lists the periods without any event.
+    incomplete : {"keep", "drop"}, default "keep"
+        What to do with periods that seem to have been observed in part only: the first and the last if the events begin
+        late or end early in them, and periods with events on few days if the others have them on most. "keep" counts
+        their rows, with a warning; "drop" leaves them out at both ends, and makes others missing.
     like : CountTensor, optional
         Read more events for this tensor (or a path to it): the same modes, the same labels in the same order, the same
         length of periods, and the same modes with a missing diagonal. The mode of time has the periods of the new
@@ -154,6 +158,7 @@ def read_events(
     check_choice("format", format, ("auto", *FORMATS))
     check_choice("diagonal", diagonal, ("missing", "drop", "keep"))
     check_choice("on_error", on_error, ("raise", "drop"))
+    check_choice("incomplete", incomplete, ("keep", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
     source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
@@ -191,7 +196,7 @@ def read_events(
         if on_error == "raise":
             raise_first_bad_row(connection, table, selection, loaded.rejects)
         orders = table.orders(chosen) if isinstance(table, FrameTable) else {}
-        options = CellOptions(length, shared, diagonal, least, unobserved, template, orders)
+        options = CellOptions(length, shared, diagonal, least, unobserved, incomplete, template, orders)
         counted, tally = count_rows(connection, selection, options, loaded)
         reading = _reading(
             format=format, modes=modes, time=time, count=count, where=where, dedup=dedup, diagonal=diagonal
@@ -207,6 +212,9 @@ def read_events(
         warnings.warn(
             f"{rows:,} codes had lost their leading zeros (014 read as a number is 14) and were repaired", stacklevel=2
         )
+    for finding in tally.findings:
+        if finding.kind == "incomplete-periods" and incomplete == "keep":
+            warnings.warn(sentence(finding), stacklevel=2)
     return tensor
 
 
@@ -353,7 +361,7 @@ def _report(
         findings=tuple(findings),
         tensor=summary_line(tensor),
         inner_lines=loaded.inner_lines,
-        heaviest={name: tensor.top_labels(mode, _HEAVIEST) for mode, name in enumerate(tensor.mode_names)},
+        heaviest=heaviest_labels(tensor),
         **{name: value for name, value in vars(tally).items() if name not in others},
     )
 

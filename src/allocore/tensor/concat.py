@@ -19,7 +19,8 @@ from allocore.errors import Described, InputError, check_choice
 from allocore.tensor.calendar import calendar_keys, is_rising, period_form
 from allocore.tensor.cameo import respelt, spelt_alike
 from allocore.tensor.coordinates import Int64s, Integers, column_keys
-from allocore.tensor.count_tensor import CountTensor, missing_diagonals, with_parts
+from allocore.tensor.count_tensor import CountTensor, heaviest_labels, missing_diagonals, summary_line, with_parts
+from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels, label_hint
 from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD
@@ -52,8 +53,8 @@ def concat(
     Returns
     -------
     CountTensor
-        The joined tensor. Missing cells of each part are missing in its rows. Its `report` is None: it was not read
-        from one table.
+        The joined tensor. Missing cells of each part are missing in its rows. Its `report` adds up those of the parts,
+        if all parts have one.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def concat(
     places = [_places_of(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
     coords = [_moved_coords(part, each) for part, each in zip(parts, places, strict=True)]
     patterns = [_patterns_of(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
-    return CountTensor(
+    joined = CountTensor(
         np.concatenate(coords, axis=1),
         np.concatenate([part.counts for part in parts]),
         lengths,
@@ -89,6 +90,17 @@ def concat(
         labels=labels,
         missing=_all_patterns(patterns, lengths, starts, along),
     )
+    return _with_report(joined, [part.report for part in parts])
+
+
+def _with_report(joined: CountTensor, given: Sequence[EventReport | None]) -> CountTensor:
+    """Return the tensor with the report on its parts, if all have one; parts of one tensor have the same."""
+    reports = [report for place, report in enumerate(given) if report is not None and report not in given[:place]]
+    if None in given:
+        return joined
+    if len(reports) == 1:
+        return with_parts(joined, report=reports[0])
+    return with_parts(joined, report=EventReport.joined(reports, summary_line(joined), heaviest_labels(joined)))
 
 
 def _as_tensors(tensors: Iterable[object]) -> list[CountTensor]:
