@@ -155,9 +155,9 @@ class NewLabelsError(InputError):
         for mode, counted in labels.items():
             names = [f"{label!r} ({plural(rows, 'row')})" for label, rows in counted.items()]
             shown.append(f"in {mode} {first_few(names)}")
-        self.found = f"has labels that `like` does not have: {'; '.join(shown)}"
+        rule = f"has labels that `like` does not have: {'; '.join(shown)}"
         advice = "set `new_labels` to 'append' to append them, or to 'drop' to drop their rows"
-        super().__init__("source", source, f"{self.found}; {advice}")
+        super().__init__("source", source, f"{rule}; {advice}")
         self.labels = labels
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, InputError, StoreError, check_choice, whole_number
 from allocore.events.cells import CellOptions, LabelTemplate, RowTally, count_rows
-from allocore.events.formats import FORMATS, Format, Mode
+from allocore.events.formats import FORMATS, Format, Mode, likely_columns
 from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_for
 from allocore.events.sources import COLUMNS_SHOWN, find_files
 from allocore.events.tables import EventTable, FileTable, FrameTable, raise_first_bad_row
@@ -48,6 +48,7 @@ def read_events(
     time: str | None = None,
     freq: str | None = None,
     count: str | None = None,
+    header: bool = True,
     where: str | Mapping[str, Any] | None = None,
     dedup: Literal["none", "story", "day"] = "none",
     diagonal: Literal["missing", "drop", "keep"] = "missing",
@@ -83,6 +84,9 @@ def read_events(
         Times with a time zone or an offset are counted in UTC, all others as they are.
     count : str, optional
         A column with the number of times that an event happened. By default every row counts once.
+    header : bool, default True
+        Whether the first line of a CSV or TSV file has the names of the columns. If False, they are column_1, column_2
+        and so on. Known formats without a header do not need it.
     where : str or dict, optional
         The rows to keep: a condition in SQL ("IsRootEvent = 1 AND weight > 7"), or a dict from columns to the value or
         the values to keep. A column is read as numbers or as texts (code = '04'), depending on what it is compared to.
@@ -169,11 +173,12 @@ def read_events(
         _as_input_errors(),
     ):
         table = (
-            FileTable(connection, folder, files, skipped, format, lenient=on_error == "drop")
+            FileTable(connection, folder, files, skipped, format, header=header, lenient=on_error == "drop")
             if files
             else FrameTable(connection, folder, source, format)
         )
-        chosen = _modes(table, modes, time, template)
+        with _hinting_at_header(table):
+            chosen = _modes(table, modes, time, template)
         length = _frequency(freq, table, chosen, template)
         if unobserved is not None and not any(mode.kind == "time" for mode in chosen):
             raise InputError("unobserved", unobserved, NEEDS_DATES)
@@ -186,7 +191,8 @@ def read_events(
             hours=length == "hour",
             strict_nothing=table.format is None,
         )
-        table.check(selection)
+        with _hinting_at_header(table):
+            table.check(selection)
         shared = _shared(shared_modes, table.format, chosen)
         if template:
             shared = template.shared(shared, diagonal)
@@ -198,9 +204,8 @@ def read_events(
         orders = table.orders(chosen) if isinstance(table, FrameTable) else {}
         options = CellOptions(length, shared, diagonal, least, unobserved, incomplete, template, orders)
         counted, tally = count_rows(connection, selection, options, loaded)
-        reading = _reading(
-            format=format, modes=modes, time=time, count=count, where=where, dedup=dedup, diagonal=diagonal
-        )
+        how = {"format": format, "modes": modes, "time": time, "count": count, "header": header, "where": where}
+        reading = _reading(**how, dedup=dedup, diagonal=diagonal)
         counted.set_report(replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading))
         if target is None:
             tensor = with_parts(counted)  # in memory
@@ -212,15 +217,26 @@ def read_events(
         warnings.warn(
             f"{rows:,} codes had lost their leading zeros (014 read as a number is 14) and were repaired", stacklevel=2
         )
-    for finding in tally.findings:
-        if finding.kind == "incomplete-periods" and incomplete == "keep":
+    for finding in (*loaded.findings, *tally.findings):
+        if finding.kind == "data-as-names" or (finding.kind == "incomplete-periods" and incomplete == "keep"):
             warnings.warn(sentence(finding), stacklevel=2)
     return tensor
 
 
+@contextmanager
+def _hinting_at_header(table: EventTable) -> Iterator[None]:
+    """Add to an error about columns that the first line looks like data, if it does."""
+    try:
+        yield
+    except InputError as error:
+        if table.data_as_names is None or error.argument not in ("modes", "time", "count", "where"):
+            raise
+        raise InputError(error.argument, error.value, f"{error.rule}; {sentence(table.data_as_names)}") from None
+
+
 def _reading(**given: Any) -> dict[str, Any]:
     """Return the arguments that differ from their defaults, in a form that JSON can hold."""
-    defaults = {"format": "auto", "dedup": "none", "diagonal": "missing"}
+    defaults = {"format": "auto", "header": True, "dedup": "none", "diagonal": "missing"}
     changed = {name: value for name, value in given.items() if value is not None and value != defaults.get(name)}
     if "modes" in changed:
         changed["modes"] = dict(changed["modes"]) if isinstance(changed["modes"], Mapping) else list(changed["modes"])
@@ -245,7 +261,10 @@ def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemp
         return None
     if min_count is not None:
         raise InputError("min_count", min_count, "cannot be used with `like`, which decides the labels")
-    return LabelTemplate(as_tensor(like), new_labels)
+    try:
+        return LabelTemplate(as_tensor(like), new_labels)
+    except InputError as error:
+        raise InputError("like", error.value, error.rule) from error
 
 
 @contextmanager
@@ -284,8 +303,18 @@ def _modes(
         chosen = tuple(replace(mode, column=column) for mode, column in zip(form.modes, own, strict=True))
     else:
         rule = "must be given, because the format of these events is not known; the columns are "
-        raise InputError("modes", NO_VALUE, rule + first_few(table.columns, COLUMNS_SHOWN))
+        rule += first_few(table.columns, COLUMNS_SHOWN)
+        if table.data_as_names is None and (example := _likely(table.columns)):
+            rule += f"; for example {example}"
+        raise InputError("modes", NO_VALUE, rule)
     return template.modes(chosen) if template else chosen
+
+
+def _likely(columns: tuple[str, ...]) -> str:
+    """Return the arguments that probably name the modes and the dates, as one writes them in Python; or nothing."""
+    modes, time = likely_columns(columns)
+    given = {"modes": modes, "time": time} if time else {"modes": modes}
+    return " ".join(f"`{name}={value!r}`" for name, value in given.items()) if len(modes) + bool(time) > 1 else ""
 
 
 def _modes_of_columns(

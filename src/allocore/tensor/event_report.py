@@ -15,7 +15,7 @@ from allocore.errors import NO_VALUE, InputError
 from allocore.findings import Finding, sentences
 
 _LEVELS = ("good", "note", "caution", "poor")
-_READING = ("format", "modes", "time", "count", "dedup", "diagonal")
+_READING = ("format", "modes", "time", "count", "header", "dedup", "diagonal")
 _CELL = "<{0} style='text-align:left;vertical-align:top'>{1}</{0}>"
 
 
@@ -266,6 +266,8 @@ def _check_reading(reading: Any) -> None:
         if name == "where":
             flat = [each for some in values for each in (some if isinstance(some, list) else [some])]
             known = all(each is None or isinstance(each, str | bool | int | float) for each in flat)
+        elif name == "header":
+            known = isinstance(value, bool)
         else:
             several = isinstance(value, dict | list)
             known = name in _READING and several == (name == "modes") and all(isinstance(each, str) for each in values)
