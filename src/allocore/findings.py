@@ -267,8 +267,9 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "inferred-budget": "The budget was inferred: {median} classes are on (median of all draws, 95% from {low} to "
     "{high}).",
     # Forecasts
-    "incomplete-past": "Not compared, because incomplete: {periods:days observed}.{last: The last period is among them, "
-    "so the forecast may start too low: read the events with incomplete='drop' (--incomplete drop) and fit again.|}",
+    "incomplete-past": "Not compared, because incomplete: {periods:days observed}.{last: The last period is among "
+    "them, so the forecast may start too low: read the events with incomplete='drop' (--incomplete drop) and fit "
+    "again.|}",
     "incomplete-not-scored": "Not scored, because incomplete: {periods:days observed}.",
     "cells-not-compared": "Not compared: {cells:count cell} of each period, held out or otherwise never observed in "
     "the past.",

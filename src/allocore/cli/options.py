@@ -198,10 +198,8 @@ def read_as_in(fitted: ac.CountTensor, data: Sequence[str], events: dict[str, An
     try:
         return read_data(data, {**known, **events}, like=fitted, new_labels="append")
     except InputError as error:
-        named = (
-            "modes" in events or "modes" in known or (fitted.report is not None and fitted.report.format != "custom")
-        )
-        if named or error.argument not in ("modes", "time"):
+        has_format = fitted.report is not None and fitted.report.format != "custom"
+        if has_format or "modes" in known | events or error.argument not in ("modes", "time"):
             raise
         columns = ",".join(f"{name}=COLUMN" for name in fitted.mode_names)
         rule = f"does not say which columns its modes come from; name them with --modes {columns} ({error})"
@@ -282,7 +280,7 @@ _LIKELIHOOD_OPTIONS = _in_panel(
     {
         "likelihood": option(
             str,
-            "poisson; negative-binomial (or nb), for counts that come in bursts; bernoulli, for zeros and ones; or auto, "
+            "poisson; negative-binomial or nb, for counts that come in bursts; bernoulli, for zeros and ones; or auto, "
             "which is bernoulli if all counts are 0 or 1, and negative-binomial otherwise.",
             "auto",
         ),

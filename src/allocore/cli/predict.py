@@ -170,8 +170,8 @@ def forecast(
         str | None,
         typer.Option(
             metavar="DATA",
-            help="The observed counts: a tensor, or a table of events, read as that of the run was. Scores the forecast "
-            "and simple baselines.",
+            help="The observed counts: a tensor, or a table of events, which is read as that of the run was. Scores "
+            "the forecast and simple baselines.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,

@@ -238,8 +238,10 @@ def _first_lines(file: Path) -> list[str]:
         with open_lines(file, "latin-1") as text:
             lines = [decoded(line).removeprefix(_BOM) for line in islice(text, 2)]
             with suppress(OSError, EOFError, zlib.error):  # which reading the file reports
-                while len(lines) < _LINES_COMPARED and sum(map(len, lines)) < _BYTES_AT_ONCE:
-                    lines.append(decoded(next(text)))
+                for line in islice(text, _LINES_COMPARED):
+                    lines.append(decoded(line))
+                    if sum(map(len, lines)) > _BYTES_AT_ONCE:
+                        break
     except (OSError, EOFError, zlib.error, duckdb.Error) as error:
         raise unreadable([file], error) from error
     if lines and "\0" in lines[0]:

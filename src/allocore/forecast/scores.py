@@ -443,7 +443,7 @@ def future_counts(given: object, future: CountTensor, mode: int) -> tuple[CountT
     if not periods:
         asked, last = ", ".join(map(str, future.labels[mode])), theirs.labels[order[mode]][-1]
         rule = f"must have at least one of the periods {asked} in mode {future.mode_names[mode]!r}"
-        rule += f", and {first_few(list(incomplete))} may be incomplete" if incomplete else ""
+        rule += f", from its first day to its last: {first_few(list(incomplete))} may be incomplete" * bool(incomplete)
         raise InputError("Y_future", Described(f"a tensor that ends in {last}"), rule)
     findings = [Finding("periods-scored", "note", {"periods": periods})] if len(periods) < future.shape[mode] else []
     if incomplete:

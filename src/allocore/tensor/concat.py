@@ -360,7 +360,7 @@ def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLab
     if unknown:
         rule = (
             f"must have only labels of the fitted tensor in mode {name!r}: {label_hint(unknown[0], known)}; "
-            "set `new_labels` to 'drop' to leave other rows out"
+            "`new_labels='drop'` leaves other rows out"
         )
         raise InputError("Y_new", Described(f"a tensor with {_shown(unknown)} in mode {name!r}"), rule)
     return own
