@@ -175,7 +175,7 @@ def read_events(
         table = (
             FileTable(connection, folder, files, skipped, format, header=header, lenient=on_error == "drop")
             if files
-            else FrameTable(connection, folder, source, format)
+            else FrameTable(connection, folder, source, format, header=header)
         )
         with _hinting_at_header(table):
             chosen = _modes(table, modes, time, template)

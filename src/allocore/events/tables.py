@@ -251,7 +251,9 @@ class FrameTable:
 
     data_as_names = None
 
-    def __init__(self, connection: Connection, folder: Path, frame: Any, wanted: str) -> None:
+    def __init__(self, connection: Connection, folder: Path, frame: Any, wanted: str, *, header: bool) -> None:
+        if not header:
+            raise InputError("header", False, "applies only to tables in text, such as CSV, not to a data frame")
         self._connection, self._folder = connection, folder
         try:
             self._frame: Any = nw.from_native(frame)

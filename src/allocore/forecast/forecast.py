@@ -379,7 +379,8 @@ def coming_periods(tensor: CountTensor, horizon: object, mode: str | int | None,
         raise InputError("mode", name, rule)
     year = periods_per_year(labels)
     past = Periods(np.array(numbers), observed_T, _cycle(season, year, numbers[-1] + 1, name))
-    incomplete = {str(label): tensor.incomplete[str(label)] for label in labels if str(label) in tensor.incomplete}
+    known = tensor.incomplete
+    incomplete = {str(label): known[str(label)] for label in labels if str(label) in known}
     complete = replace(past, observed_T=observed_T & np.array([str(label) not in incomplete for label in labels]))
     return Coming(place, past, complete, tuple(coming), year, _incomplete_past(incomplete, str(labels[-1])))
 
