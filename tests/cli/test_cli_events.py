@@ -308,3 +308,30 @@ def test_notes_on_events_name_options_and_leave_names_of_modes_alone(run, tmp_pa
     told, kinds = notes(["source", "target"], "--time", "time")
     assert "dates-as-labels" not in kinds
     assert "--time" not in told
+
+
+def test_an_error_about_absent_modes_can_be_typed(run, sales, tmp_path):
+    code, _, err = run("info", tmp_path / "sales.csv")
+    assert code == 2
+    assert err.endswith("; for example --modes store,product,sold --time week\n")
+
+
+def test_a_table_without_a_header_is_read_with_a_flag(run, tmp_path):
+    (tmp_path / "e.csv").write_text("2024-01-03,Chad,Mali\n2024-01-04,Mali,Chad\n")
+    code, _, err = run("info", tmp_path / "e.csv")
+    assert (code, "looks like data" in err, "--no-header counts it" in err) == (2, True, True)
+    words = ("--no-header", "--modes", "column_2,column_3", "--time", "column_1")
+    code, out, err = run("info", tmp_path / "e.csv", *words)
+    assert (code, err) == (0, "")
+    assert "rows read 2 from 1 file" in as_words(out)
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_an_incomplete_period_is_said_at_once_and_dropped_on_request(run, sales, tmp_path):
+    words = ("info", tmp_path / "sales.csv", "--modes", "store,product", "--time", "sold")
+    code, out, err = run(*words)
+    assert (code, err.count("\n"), "2024-10 (26 of 31 days observed)" in err) == (0, 1, True)
+    assert "--incomplete drop" in as_words(out)
+    code, out, err = run(*words, "--incomplete", "drop")
+    assert (code, err) == (0, "")
+    assert "3 x 3 x 9 (store, product, sold)" in as_words(out)

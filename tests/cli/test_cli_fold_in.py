@@ -118,6 +118,7 @@ def test_mistakes_end_with_one_line(run, path, folder, tmp_path, option, value, 
     assert list(tmp_path.iterdir()) == [], "nothing was written"
 
 
+@pytest.mark.filterwarnings("default::UserWarning")
 def test_a_label_that_the_run_does_not_know_is_an_error_or_dropped(run, path, tmp_path):
     events(6, 6, 3, [("Mali", "Freedonia", "01", "2020-06-07")]).to_csv(tmp_path / "new.csv", index=False)
     words = ["fold-in", path, tmp_path / "new.csv", *READ, *FEW]
