@@ -24,7 +24,7 @@ def sales(tmp_path):
             "store": rng.choice(["North", "South", "it's"], 300),
             "product": rng.choice(["tea", "rice", "salt, fine"], 300),
             "week": rng.integers(1, 13, 300),
-            "sold": pd.date_range("2024-01-01", periods=300).strftime("%Y-%m-%d"),
+            "sold": pd.date_range("2024-01-01", "2024-09-30").strftime("%Y-%m-%d")[np.arange(300) * 274 // 300],
             "n": rng.integers(0, 4, 300),
         }
     )
@@ -161,6 +161,7 @@ def test_what_exists_is_not_written_over(run, sales, tmp_path, monkeypatch):
     assert (tmp_path / "y.npz").read_text() == "precious"
 
 
+@pytest.mark.filterwarnings("default::UserWarning")  # the last week is incomplete
 def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     modes = ("--modes", "store,product", "--time", "sold", "--freq", "week")
@@ -168,7 +169,7 @@ def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, m
     sales[sales["store"] != "South"].assign(store="East").head(20).to_csv("east.csv", index=False)
     sales[["product", "sold", "store"]].tail(20).to_csv("new.csv", index=False)
     code, told, err = run("tensor", "new.csv", "--like", "old.npz", "--out", "new.npz")
-    assert (code, err) == (0, "")
+    assert (code, err.startswith("allocore: warning: 1 period may be incomplete")) == (0, True)
     old, new = ac.load_tensor("old.npz"), ac.load_tensor("new.npz")
     assert new == ac.read_events("new.csv", like=old)
     assert new.labels[:2] == old.labels[:2]
@@ -285,8 +286,8 @@ def test_advice_in_a_report_names_the_option(run, tmp_path):
 def test_notes_on_events_name_options_and_leave_names_of_modes_alone(run, tmp_path, monkeypatch):
     """Modes may be called like arguments of Python: here source and time."""
     monkeypatch.chdir(tmp_path)
-    days = pd.date_range("2019-01-01", periods=40, freq="D").strftime("%Y-%m-%d")
-    states = [f"state {place % 8}" for place in range(41)]
+    days = pd.date_range("2019-01-01", periods=59, freq="D").strftime("%Y-%m-%d")
+    states = [f"state {place % 8}" for place in range(60)]
     events = pd.DataFrame({"source": states[:-1], "target": states[1:], "time": days, "my day": days})
     events.to_csv("events.csv", index=False)
 
@@ -328,10 +329,11 @@ def test_a_table_without_a_header_is_read_with_a_flag(run, tmp_path):
 
 @pytest.mark.filterwarnings("default::UserWarning")
 def test_an_incomplete_period_is_said_at_once_and_dropped_on_request(run, sales, tmp_path):
-    words = ("info", tmp_path / "sales.csv", "--modes", "store,product", "--time", "sold")
+    sales[sales["sold"] < "2024-09-21"].to_csv(tmp_path / "cut.csv", index=False)
+    words = ("info", tmp_path / "cut.csv", "--modes", "store,product", "--time", "sold")
     code, out, err = run(*words)
-    assert (code, err.count("\n"), "2024-10 (26 of 31 days observed)" in err) == (0, 1, True)
+    assert (code, err.count("\n"), "2024-09 (20 of 30 days observed)" in err) == (0, 1, True)
     assert "--incomplete drop" in as_words(out)
     code, out, err = run(*words, "--incomplete", "drop")
     assert (code, err) == (0, "")
-    assert "3 x 3 x 9 (store, product, sold)" in as_words(out)
+    assert "3 x 3 x 8 (store, product, sold)" in as_words(out)
