@@ -169,9 +169,10 @@ def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, m
     sales[sales["store"] != "South"].assign(store="East").head(20).to_csv("east.csv", index=False)
     sales[["product", "sold", "store"]].tail(20).to_csv("new.csv", index=False)
     code, told, err = run("tensor", "new.csv", "--like", "old.npz", "--out", "new.npz")
-    assert (code, err.startswith("allocore: warning: 1 period may be incomplete")) == (0, True)
+    assert (code, "may be incomplete" in err) == (0, True)
     old, new = ac.load_tensor("old.npz"), ac.load_tensor("new.npz")
-    assert new == ac.read_events("new.csv", like=old)
+    with pytest.warns(UserWarning, match="may be incomplete"):
+        assert new == ac.read_events("new.csv", like=old)
     assert new.labels[:2] == old.labels[:2]
     result = run("tensor", "east.csv", "--like", "old.npz", "--out", "east.npz")
     assert_refused(
