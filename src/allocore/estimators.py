@@ -62,9 +62,9 @@ f0 : float, default=10.0
 s0, t0 : float, default=1.0
     Shape and rate of the gamma prior of the concentrations, if e0 is "infer".
 likelihood : {"auto", "poisson", "negative-binomial", "bernoulli"}, default='auto'
-    The distribution of a count given its rate. "negative-binomial" fits bursts: variance / mean is 1 / (1 - p), and
-    p near 0 is Poisson. "bernoulli" is for zeros and ones, such as `Y.binarize()`. "auto" takes "bernoulli" if all
-    counts are 0 or 1, and "negative-binomial" otherwise. "poisson" is the paper's.
+    The distribution of a count given its rate. "negative-binomial" ("nb" for short) fits bursts: variance / mean is
+    1 / (1 - p), and p near 0 is Poisson. "bernoulli" is for zeros and ones, such as `Y.binarize()`. "auto" takes
+    "bernoulli" if all counts are 0 or 1, and "negative-binomial" otherwise. "poisson" is the paper's.
 dispersion_by : str or int, default=None
     A mode whose rows each have their own dispersion p of the negative binomial; None means one p for all.
 g0, h0 : float, default=1.0

@@ -113,6 +113,16 @@ def _busy_cells(busy: int | None) -> str:
     return "all cells" if busy is None else f"the {busy:,} busy cells (a count is likely there)"
 
 
+def _labels_by_mode(labels: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{mode}: {first_few(names)}" for mode, names in labels.items())
+
+
+def _days_observed(periods: Mapping[str, Sequence[int]]) -> str:
+    """Return "2019-02 (9 of 28 days observed), 2019-03 (24 of 31)"."""
+    first, *others = [f"{label} ({observed} of {days}" for label, (observed, days) in periods.items()]
+    return first_few([f"{first} days observed)", *(f"{other})" for other in others)])
+
+
 # How a template can write a value besides Python's formats: `{names:first few}`.
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "first few": first_few,
@@ -122,6 +132,8 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "percent": lambda share: f"{_two_digits(100.0 * share)}%",
     "size": lambda difference: _two_digits(abs(difference)),
     "busy cells": _busy_cells,
+    "labels by mode": _labels_by_mode,
+    "days observed": _days_observed,
     "unscored": _UNSCORED.__getitem__,
     "remedy": _REMEDIES.__getitem__,
     "scope": _SCOPES.__getitem__,
@@ -154,6 +166,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "empty-files": "empty: {files:first few}",
     "files-without-rows": "without rows: {files:first few}",
     "cut-off-file": "{file} is cut off; its first {lines:,} lines were read",
+    "data-as-names": "the first line of {file} looks like data, but was taken for the names of columns; "
+    "`header=False` counts it, and names the columns column_1, column_2 and so on",
     "not-utf-8": "{file} is not UTF-8; lines in another encoding were read as Latin-1",
     "stray-quotes": "{file} has {lines:count line} with stray quotes or of too great a length; they were left out",
     "day-first": "dates were read as day/month/year because of dates like {example}"
@@ -265,14 +279,17 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "inferred-budget": "The budget was inferred: {median} classes are on (median of all draws, 95% from {low} to "
     "{high}).",
     # Forecasts
-    "last-period-cut-off": "The last period, {period}, may be incomplete: the last event is from {last_event}. If it "
-    "is, fit without it (Y.select), or the forecast starts too low.",
+    "incomplete-past": "Not compared, because incomplete: {periods:days observed}.{last: The last period is among "
+    "them, so the forecast may start too low: read the events with incomplete='drop' (--incomplete drop) and fit "
+    "again.|}",
+    "incomplete-not-scored": "Not scored, because incomplete: {periods:days observed}.",
     "cells-never-observed": "Sums of past and future leave out {cells:count cell} of each period, held out or "
     "otherwise never observed.",
     "cells-filled-in": "Filled in: {cells:count cell} of the past, missing in some periods, with the mean of the "
     "others.",
     "nothing-to-score": "{scope:scope}, there is nothing to score.",
     "periods-scored": "Only {periods:commas} of the coming periods could be scored.",
+    "labels-left-out": "left out: {counts:count count} of labels that the fit does not have ({labels:labels by mode})",
     "labels-without-forecast": "Left out: {counts:count count} of {labels:count label} that the fit does not have, so "
     "no forecast could include them.",
     # Comparisons
@@ -299,6 +316,15 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
         return writer
 
     return register
+
+
+@_writes("incomplete-periods")
+def _incomplete_periods(periods: Mapping[str, Sequence[int]], dropped: bool) -> str:
+    which = _days_observed(periods)
+    if dropped:
+        return f"left out as incomplete: {which}"
+    pronoun = "it" if len(periods) == 1 else "them"
+    return f"{plural(len(periods), 'period')} may be incomplete: {which}; `incomplete='drop'` leaves {pronoun} out"
 
 
 @_writes("predictive-error")

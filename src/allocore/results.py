@@ -36,7 +36,7 @@ from allocore.storage.record import SWEEPS_OF_NEW_ROWS, Record
 from allocore.storage.run_reader import read_record
 from allocore.storage.run_writer import write_record
 from allocore.storage.zarr_format import OnError
-from allocore.tensor.concat import Absent, matched_rows
+from allocore.tensor.concat import Absent, NewLabels, matched_rows
 from allocore.tensor.coordinates import as_integers
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import as_tensor
@@ -606,6 +606,7 @@ class Posterior:
         mode: int | str = -1,
         *,
         absent: Absent = "zero",
+        new_labels: NewLabels = "error",
         sweeps: int = SWEEPS_OF_NEW_ROWS,
         seed: int | None = None,
         progress: bool = True,
@@ -620,11 +621,14 @@ class Posterior:
         Y_new : CountTensor, array, sparse array or path
             The counts of the new rows: anything that `as_tensor` takes, with the modes of the fitted tensor. All its
             rows in `mode` count as new, even if the fit has their labels. In the other modes rows are matched by label,
-            in any order; a label with counts that the fit does not have raises an error. Missing cells stay missing.
+            in any order. Missing cells stay missing.
         mode : int or str
             The mode of the new rows, by name or number; by default the last.
         absent : {"zero", "missing"}
             Whether cells of labels that only the fit has, in the other modes, are zeros (as for events) or missing.
+        new_labels : {"error", "drop"}
+            What to do with labels, in the other modes, that have counts and that the fit does not have: raise an error,
+            or leave them out with a warning. The report of the new tensor, if it has one, has the finding.
         sweeps : int
             Sweeps of the Gibbs sampler for each draw. Rows with very many counts may need more.
         seed : int, optional
@@ -648,7 +652,7 @@ class Posterior:
         ((1, 5, 1, 5), ('Dec',))
         """
         along = self.tensor.mode(mode)
-        tensor = matched_rows(as_tensor(Y_new), self.tensor, along, absent)
+        tensor = matched_rows(as_tensor(Y_new), self.tensor, along, absent, new_labels)
         with draw_bar("folding in", progress) as tick:
             record = fold_in(
                 drawn(self._record),

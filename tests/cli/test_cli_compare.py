@@ -192,7 +192,7 @@ def test_small_differences_and_errors_keep_their_digits_in_the_table_of_budgets(
         (["--models", "pca"], "'pca'", "must be one of allocore, cp, tucker, nntuck; the first three may have endings"),
         (["--core-shape", "2y2"], "'2y2'", "must be whole numbers joined by x, like 50x50x20x300"),
         (["--format", "icews"], "'icews'", "applies only to tables of events, and Y.npz is a tensor"),
-        (["--likelihood", "nb"], "'nb'", "one of auto, poisson, negative-binomial, bernoulli: 'nb' is short for"),
+        (["--likelihood", "gamma"], "'gamma'", "one of auto, poisson, negative-binomial, bernoulli, or nb for"),
         (["--models", "allocore,cp", "--budgets", "2", "--dispersion-by", "who"], "'who'", "such as allocore-nb"),
         (["--budgets", "2", "--likelihood", "bernoulli"], "'bernoulli'", "the tensor has counts up to 26: "),
         (["--budgets", "2", "--e0", "1,2"], "(1.0, 2.0)", "must have one entry per mode, and the tensor has 3 modes"),

@@ -24,7 +24,7 @@ def sales(tmp_path):
             "store": rng.choice(["North", "South", "it's"], 300),
             "product": rng.choice(["tea", "rice", "salt, fine"], 300),
             "week": rng.integers(1, 13, 300),
-            "sold": pd.date_range("2024-01-01", periods=300).strftime("%Y-%m-%d"),
+            "sold": pd.date_range("2024-01-01", "2024-09-30").strftime("%Y-%m-%d")[np.arange(300) * 274 // 300],
             "n": rng.integers(0, 4, 300),
         }
     )
@@ -161,6 +161,7 @@ def test_what_exists_is_not_written_over(run, sales, tmp_path, monkeypatch):
     assert (tmp_path / "y.npz").read_text() == "precious"
 
 
+@pytest.mark.filterwarnings("default::UserWarning")  # the last week is incomplete
 def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     modes = ("--modes", "store,product", "--time", "sold", "--freq", "week")
@@ -168,9 +169,10 @@ def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, m
     sales[sales["store"] != "South"].assign(store="East").head(20).to_csv("east.csv", index=False)
     sales[["product", "sold", "store"]].tail(20).to_csv("new.csv", index=False)
     code, told, err = run("tensor", "new.csv", "--like", "old.npz", "--out", "new.npz")
-    assert (code, err) == (0, "")
+    assert (code, "may be incomplete" in err) == (0, True)
     old, new = ac.load_tensor("old.npz"), ac.load_tensor("new.npz")
-    assert new == ac.read_events("new.csv", like=old)
+    with pytest.warns(UserWarning, match="may be incomplete"):
+        assert new == ac.read_events("new.csv", like=old)
     assert new.labels[:2] == old.labels[:2]
     result = run("tensor", "east.csv", "--like", "old.npz", "--out", "east.npz")
     assert_refused(
@@ -285,8 +287,8 @@ def test_advice_in_a_report_names_the_option(run, tmp_path):
 def test_notes_on_events_name_options_and_leave_names_of_modes_alone(run, tmp_path, monkeypatch):
     """Modes may be called like arguments of Python: here source and time."""
     monkeypatch.chdir(tmp_path)
-    days = pd.date_range("2019-01-01", periods=40, freq="D").strftime("%Y-%m-%d")
-    states = [f"state {place % 8}" for place in range(41)]
+    days = pd.date_range("2019-01-01", periods=59, freq="D").strftime("%Y-%m-%d")
+    states = [f"state {place % 8}" for place in range(60)]
     events = pd.DataFrame({"source": states[:-1], "target": states[1:], "time": days, "my day": days})
     events.to_csv("events.csv", index=False)
 
@@ -308,3 +310,31 @@ def test_notes_on_events_name_options_and_leave_names_of_modes_alone(run, tmp_pa
     told, kinds = notes(["source", "target"], "--time", "time")
     assert "dates-as-labels" not in kinds
     assert "--time" not in told
+
+
+def test_an_error_about_absent_modes_can_be_typed(run, sales, tmp_path):
+    code, _, err = run("info", tmp_path / "sales.csv")
+    assert code == 2
+    assert err.endswith("; for example --modes store,product,sold --time week\n")
+
+
+def test_a_table_without_a_header_is_read_with_a_flag(run, tmp_path):
+    (tmp_path / "e.csv").write_text("2024-01-03,Chad,Mali\n2024-01-04,Mali,Chad\n")
+    code, _, err = run("info", tmp_path / "e.csv")
+    assert (code, "looks like data" in err, "--no-header counts it" in err) == (2, True, True)
+    words = ("--no-header", "--modes", "column_2,column_3", "--time", "column_1")
+    code, out, err = run("info", tmp_path / "e.csv", *words)
+    assert (code, err) == (0, "")
+    assert "rows read 2 from 1 file" in as_words(out)
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_an_incomplete_period_is_said_at_once_and_dropped_on_request(run, sales, tmp_path):
+    sales[sales["sold"] < "2024-09-21"].to_csv(tmp_path / "cut.csv", index=False)
+    words = ("info", tmp_path / "cut.csv", "--modes", "store,product", "--time", "sold")
+    code, out, err = run(*words)
+    assert (code, err.count("\n"), "2024-09 (20 of 30 days observed)" in err) == (0, 1, True)
+    assert "--incomplete drop" in as_words(out)
+    code, out, err = run(*words, "--incomplete", "drop")
+    assert (code, err) == (0, "")
+    assert "3 x 3 x 8 (store, product, sold)" in as_words(out)

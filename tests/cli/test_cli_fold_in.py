@@ -105,7 +105,7 @@ def test_a_tensor_in_a_file_is_folded_in(run, path, folder, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "printed", "rule"),
     [
-        ("--like", "x.npz", "'x.npz'", "must be left out: the labels are those of RUN"),
+        ("--new-labels", "append", "'append'", "must be one of error, drop"),
         ("--mode", "year", "'year'", "must be one of the modes source, target, kind, date"),
         ("--absent", "gone", "'gone'", "must be one of zero, missing"),
         ("--sweeps", 0, "0", "must be a whole number of at least 1"),
@@ -118,15 +118,19 @@ def test_mistakes_end_with_one_line(run, path, folder, tmp_path, option, value, 
     assert list(tmp_path.iterdir()) == [], "nothing was written"
 
 
+@pytest.mark.filterwarnings("default::UserWarning")
 def test_a_label_that_the_run_does_not_know_is_an_error_or_dropped(run, path, tmp_path):
     events(6, 6, 3, [("Mali", "Freedonia", "01", "2020-06-07")]).to_csv(tmp_path / "new.csv", index=False)
     words = ["fold-in", path, tmp_path / "new.csv", *READ, *FEW]
     result = run(*words)
-    rule = "has labels that RUN does not have: in target 'Freedonia' (1 row)"
-    assert_refused(result, "DATA", f"'{tmp_path / 'new.csv'}'", rule)
-    assert result[2].endswith("; set --new-labels to 'drop' to drop their rows\n"), "a run cannot take more labels"
-    assert "append" not in result[2]
-    assert run(*words, "--new-labels", "drop")[0] == 0
+    assert_refused(result, "DATA", "a tensor with 'Freedonia' in mode 'target'", "--new-labels drop")
+    code, out, err = run(*words, "--new-labels", "drop", "--out", tmp_path / "new.zarr")
+    assert (code, err.count("\n")) == (0, 1)
+    assert err.startswith("allocore: warning: ")
+    assert "appended" not in out
+    report = ac.open_run(tmp_path / "new.zarr").tensor.report
+    assert report.findings[-1].kind == "labels-left-out"
+    assert report.findings[-1].values == {"counts": 1, "labels": {"target": ["Freedonia"]}}
 
 
 def test_an_existing_folder_is_not_overwritten(run, path, folder):
@@ -182,13 +186,18 @@ def test_fold_in_reads_a_table_as_that_of_the_run_was_read(run, shop_run):
     assert "12 non-zeros, 60 counts" in as_words(out)
 
 
-def test_new_labels_of_the_mode_with_new_rows_can_be_appended(run, shop_run, tmp_path):
+def test_new_labels_of_the_mode_with_new_rows_are_its_new_rows(run, shop_run, tmp_path):
     (tmp_path / "new.csv").write_text(EVENTS + "W,tea,2024-01-01,2,sold\n")
-    words = ["fold-in", shop_run, tmp_path / "new.csv", "--mode", "who", *FEW]
-    assert_refused(run(*words), "DATA", f"'{tmp_path / 'new.csv'}'", "'W' (1 row); set --new-labels to 'append'")
-    code, out, _ = run(*words, "--new-labels", "append")
-    assert code == 0
+    code, out, err = run("fold-in", shop_run, tmp_path / "new.csv", "--mode", "who", *FEW)
+    assert (code, err) == (0, "")
     assert "in new rows of who" in out
+
+
+def test_fold_in_offers_no_option_that_it_refuses(run):
+    code, out, _ = run("fold-in", "--help")
+    assert code == 0
+    assert "--new-labels" in out
+    assert "--like" not in out
 
 
 def test_fold_in_says_which_options_a_run_of_a_tensor_needs(run, shop_run, tmp_path):

@@ -64,6 +64,25 @@ def test_it_takes_a_table_of_cells_and_scores_what_happened(run, folder, tmp_pat
         assert " ".join(told.split()).count(sentence) == 1, "nothing is said twice"
 
 
+def test_it_is_scored_against_a_table_of_events(run, tmp_path):
+    rng, days = np.random.default_rng(2), pd.date_range("2024-01-01", "2024-08-31")
+    rows = {"who": rng.choice(list("ABC"), len(days)), "whom": rng.choice(list("ABC"), len(days)), "day": days.date}
+    table = pd.DataFrame(rows)
+    past = table[table["day"] < pd.Timestamp("2024-08-01").date()]
+    Y = ac.read_events(past.astype(str), modes={"from": "who", "to": "whom"}, time="day")
+    fitted(Y).save(tmp_path / "run.zarr")
+    table.iloc[len(past) :].assign(who="New").to_csv(tmp_path / "new.csv", index=False)
+    table.iloc[len(past) :].to_csv(tmp_path / "august.csv", index=False)
+    words = ["forecast", tmp_path / "run.zarr", "--horizon", 1, "--against"]
+    code, out, err = run(*words, tmp_path / "august.csv")
+    assert (code, err) == (0, "")
+    assert "CRPS: " in out
+    code, out, _ = run(*words, tmp_path / "new.csv")
+    assert (code, "Left out: 31 counts of 1 label" in " ".join(out.split())) == (0, True)
+    code, _, err = run(*words, tmp_path / "no.csv")
+    assert (code, err.startswith("allocore: error: --against is ")) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

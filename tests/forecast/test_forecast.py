@@ -2,8 +2,8 @@
 
 import pickle
 import sys
+import warnings
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pytest
 import allocore as ac
 from allocore.findings import Finding
 from allocore.forecast.forecast import cells_by
-from allocore.forecast.scores import observed_by
+from allocore.forecast.scores import home_cells, observed_by
 from allocore.forecast.time_factors import bytes_of_a_path, factor_counts
 from allocore.model.likelihood import odds_of
 from allocore.tensor.count_tensor import with_parts
@@ -279,16 +279,73 @@ def heaviest_half(profile):
     raise AssertionError(profile)
 
 
-def test_a_last_period_that_may_be_cut_off_is_named(post):
-    Y = post.tensor
-    report = SimpleNamespace(dates=("2017-07-01", "2018-06-12"))
-    forecast = ac.Posterior(replace(post.record, tensor=with_parts(Y, report=report))).forecast(1)
-    assert forecast.findings == (
-        Finding("last-period-cut-off", "caution", {"period": "2018-06", "last_event": "2018-06-12"}),
-    )
-    assert "2018-06-12" in forecast.sentences[0]
-    whole = SimpleNamespace(dates=("2017-07-01", "2018-06-29"))
-    assert not ac.Posterior(replace(post.record, tensor=with_parts(Y, report=whole))).forecast(1).findings
+def with_incomplete(post, periods):
+    """The posterior, as if some periods of its table had been observed in part only."""
+    report = ac.EventReport("custom", files=0, rows=9, kept=9, incomplete=periods)
+    return ac.Posterior(replace(post.record, tensor=with_parts(post.tensor, report=report)))
+
+
+@pytest.fixture(scope="module")
+def cut_off(post):
+    """The forecast of a run whose last period ends early."""
+    with pytest.warns(UserWarning, match="2018-06"):
+        return with_incomplete(post, {"2018-06": (12, 30)}).forecast(1)
+
+
+def test_a_last_period_that_may_be_incomplete_is_said_aloud(cut_off):
+    values = {"periods": {"2018-06": (12, 30)}, "last": True}
+    assert cut_off.findings == (Finding("incomplete-past", "caution", values),)
+    assert cut_off.last_incomplete == "2018-06"
+    assert "2018-06" in repr(cut_off)
+
+
+def test_an_earlier_incomplete_period_is_a_note(post):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        early = with_incomplete(post, {"2017-07": (2, 31), "2016-01": (1, 31)}).forecast(1)
+    assert early.findings == (Finding("incomplete-past", "note", {"periods": {"2017-07": (2, 31)}, "last": False}),)
+    assert early.last_incomplete is None
+
+
+def test_changes_start_from_the_last_complete_period(post, cut_off):
+    cells = home_cells(post.class_summary(), 2)
+    past_NT = cut_off.compared.past.by_period(cells, cut_off.compared.tensor)
+    np.testing.assert_array_equal(cut_off.changes()["last"], past_NT[:, -2])
+
+
+def test_the_last_value_is_that_of_the_last_complete_period(post, cut_off):
+    labels = [*post.tensor.labels[:2], ["2018-07"]]
+    future = ac.CountTensor([[0], [1], [0]], [9], (4, 4, 1), mode_names=NAMES, labels=labels)
+    scores = cut_off.evaluate(future).table.loc["totals"]
+    last = post.tensor.mode_totals("month")[-2]
+    assert scores.loc["last", "absolute_error"] == pytest.approx(abs(last - 9))
+
+
+def test_an_incomplete_coming_period_is_not_scored(post):
+    labels = [*post.tensor.labels[:2], ["2018-07", "2018-08"]]
+    future = ac.CountTensor([[0, 1], [1, 0], [0, 1]], [9, 9], (4, 4, 2), mode_names=NAMES, labels=labels)
+    report = ac.EventReport("custom", files=0, rows=9, kept=9, incomplete={"2018-08": (3, 31)})
+    found = post.forecast(2).evaluate(with_parts(future, report=report))
+    assert Finding("incomplete-not-scored", "caution", {"periods": {"2018-08": (3, 31)}}) in found.findings
+    assert found.table.loc["totals", "number"].tolist()[0] == 1
+    whole = replace(report, incomplete={"2018-07": (3, 31), "2018-08": (3, 31)})
+    with refused("Y_future", rule="2018-07, 2018-08 may be incomplete"):
+        post.forecast(2).evaluate(with_parts(future, report=whole))
+
+
+def test_without_a_complete_period_nothing_is_compared(post):
+    with pytest.warns(UserWarning, match="2017-07"):
+        forecast = with_incomplete(post, dict.fromkeys(MONTHS, (3, 31))).forecast(1)
+    assert forecast.changes()["last"].isna().all()
+
+
+def test_the_figure_has_hollow_points_for_incomplete_periods(cut_off, forecast):
+    def points(found):
+        (panel,) = ac.figures.forecast(found).panels
+        return [line.get_xdata().tolist() for line in panel.lines if line.get_label() == "incomplete"]
+
+    assert points(cut_off) == [[11]]
+    assert points(forecast) == []
 
 
 def test_errors_say_what_cannot_be_forecast(post):

@@ -4,6 +4,7 @@ A user's mistake gets one line on standard error and exit code 2. A bug gets one
 it; --traceback shows the traceback. Messages name arguments as the running command does (`option_of`).
 """
 
+import ast
 import inspect
 import os
 import re
@@ -78,7 +79,7 @@ _RENAMED_IN = {
     "fold-in": {"like": "RUN"},
     "summary": {"class": "--class"},
     "tensor": {"path": "--out"},
-    "forecast": {"Y_future": "--against", "test": "--against"},
+    "forecast": {"Y_future": "--against", "source": "--against", "data": "--against", "like": "RUN"},
 }
 _BACKQUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
 _PIPE_WIDTH = 140
@@ -151,7 +152,7 @@ def _report_error(error: Exception) -> int:
         if not message:  # no command: the help has been printed
             return code
     elif isinstance(error, InputError):
-        message = error.sentence(option_of)
+        message = in_options(Text(error.sentence(option_of))).plain
     elif isinstance(error, MemoryError):
         message = f"not enough memory: {error}"
     elif isinstance(error, OSError):
@@ -180,14 +181,27 @@ def option_of(argument: str) -> str:
 
 
 def in_options(text: Text) -> Text:
-    """Return a sentence with options instead of arguments in backquotes: --chains 4 for `chains=4`."""
+    """Return a sentence with options instead of arguments in backquotes: --chains 4 for `chains=4`.
+
+    A list is written as --modes a,b, and a flag without its value.
+    """
     for found in reversed(list(_BACKQUOTED.finditer(text.plain))):
         option = option_of(found[1])
         if option != found[1]:
-            value = found[2] or ""
-            typed = shlex.quote(value[1:-1]) if value[:1] in ("'", '"') else value  # as in a shell
+            typed = _typed(found[2] or "")
             text = text[: found.start()].append(f"{option} {typed}".rstrip()).append_text(text[found.end() :])
     return text
+
+
+def _typed(value: str) -> str:
+    """Return the value of an argument in Python as one types it in a shell; a flag has none."""
+    if value in ("True", "False"):
+        return ""
+    try:
+        given = ast.literal_eval(value)
+        return shlex.quote(given if isinstance(given, str) else ",".join(given))
+    except (ValueError, SyntaxError, TypeError):  # a number, or a text that is not of ours
+        return value
 
 
 class OptionConsole(Console):

@@ -26,11 +26,12 @@ from allocore.cli.options import (
     cluster_of,
     mode_given,
     number_or_auto,
-    only_tensor,
     print_data,
+    read_as_in,
     read_data,
     settings_of,
     takes_events,
+    takes_events_of_a_run,
     takes_likelihood,
     takes_model,
 )
@@ -231,7 +232,7 @@ def _print_starts(console: Console, model: "ac.NNTuck") -> None:
 
 
 @app.command(name="fold-in")
-@takes_events
+@takes_events_of_a_run
 def fold_in(
     *,
     run: RunPath,
@@ -243,6 +244,10 @@ def fold_in(
         str,
         typer.Option(help="Cells whose labels are not in DATA, in modes other than --mode: 'zero' or 'missing'."),
     ] = "zero",
+    new_labels: Annotated[
+        str,
+        typer.Option(help="Labels in DATA that RUN does not have, in modes other than --mode: 'error' or 'drop' them."),
+    ] = "error",
     binary: Binary = False,
     sweeps: Annotated[int, typer.Option(help="Gibbs sweeps for each draw.")] = SWEEPS_OF_NEW_ROWS,
     seed: Annotated[int | None, typer.Option(help="The seed; that of the run by default.")] = None,
@@ -261,18 +266,17 @@ def fold_in(
     allocore fold-in run.zarr april.tab --mode month --out april.zarr
     """
     whole_number("rows", rows), whole_number("surprises", surprises, least=0), whole_number("sweeps", sweeps)
-    if "like" in events:
-        raise InputError("--like", events["like"], "must be left out: the labels are those of RUN")
     if out is not None:
         from allocore.storage.run_writer import check_free
 
         check_free("out", out)  # before the data are read, not after
     posterior, console = ac.open_run(run), terminal()
     along = posterior.tensor.mode(-1 if mode is None else mode_given(mode, posterior.tensor.mode_names))
-    Y = _read_as_in(posterior.tensor, along, data, events)
-    print_data(console, Y, binary=binary)
+    Y = read_as_in(posterior.tensor, data, events)
     Y = Y.binarize() if binary else Y
-    folded = posterior.fold_in(Y, along, absent=absent, sweeps=sweeps, seed=seed)  # type: ignore[arg-type]
+    how: dict[str, Any] = {"absent": absent, "new_labels": new_labels}
+    folded = posterior.fold_in(Y, along, sweeps=sweeps, seed=seed, **how)
+    print_data(console, folded.tensor, binary=binary)
     from allocore.report.terminal import new_rows_report
 
     console.print()
@@ -280,27 +284,3 @@ def fold_in(
     if out is not None:
         folded.save(out)
         console.print(Text(f"New rows written to {out}. Use it like a run with summary, report, figures and predict."))
-
-
-def _read_as_in(fitted: ac.CountTensor, along: int, data: list[str], events: dict[str, Any]) -> ac.CountTensor:
-    """Read new data with the settings that the data of the fit were read with, unless `events` has others."""
-    from allocore.events.cells import NewLabelsError
-
-    known = {} if fitted.report is None else dict(fitted.report.reading)
-    if only_tensor(data) is not None:
-        return read_data(data, events)
-    if "modes" in events:  # they may have other columns of time
-        known.pop("time", None)
-    try:
-        return read_data(data, {**known, **events}, like=fitted)
-    except NewLabelsError as error:
-        if set(error.labels) == {fitted.mode_names[along]}:  # these can be appended: they become new rows
-            raise
-        rule = f"{error.found}; set `new_labels` to 'drop' to drop their rows"
-        raise InputError(error.argument, error.value, rule) from None
-    except InputError as error:
-        if "modes" in events or "modes" in known or (fitted.report is not None and fitted.report.format != "custom"):
-            raise
-        columns = ",".join(f"{name}=COLUMN" for name in fitted.mode_names)
-        rule = f"does not say which columns its modes come from; name them with --modes {columns} ({error})"
-        raise InputError("run", rule=rule) from None

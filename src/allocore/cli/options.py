@@ -24,7 +24,7 @@ import allocore as ac
 from allocore.cli.app import in_options
 from allocore.errors import InputError, whole_number
 from allocore.estimators import PUBLISHED
-from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive
+from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive, whole_name
 from allocore.progress import waiting
 from allocore.tensor.shards import is_sharded
 
@@ -116,6 +116,15 @@ _EVENT_OPTIONS = _in_panel(
             str | None, "The length of a period: hour, day, week, month, quarter or year; month by default."
         ),
         "count": option(str | None, "The column with the count of each row; every row counts once by default."),
+        "header": (
+            Annotated[
+                bool,
+                typer.Option(
+                    "--no-header", help="The first line of a CSV or TSV file has data: columns are column_1, ..."
+                ),
+            ],
+            False,
+        ),
         "where": option(
             str | None, 'Keep only the rows that meet an SQL condition, such as "IsRootEvent = 1" or "kind = \'sale\'".'
         ),
@@ -128,6 +137,12 @@ _EVENT_OPTIONS = _in_panel(
         "unobserved": option(
             str | None, "Periods that were not observed, such as 2018-05,2018-06. They become missing, not zero."
         ),
+        "incomplete": option(
+            str,
+            "Periods that seem to have been observed in part only, such as a last month that ends early: 'keep' or "
+            "'drop' them.",
+            "keep",
+        ),
         "like": option(str | None, "A tensor whose modes, labels and periods the table should take."),
         "new_labels": option(str, "What to do with labels that --like lacks: 'error', 'drop' or 'append'.", "error"),
         "on_error": option(str, "What to do with unreadable rows: 'raise' an error, or 'drop' them.", "raise"),
@@ -137,7 +152,9 @@ _EVENT_OPTIONS = _in_panel(
 
 def _gather_events(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that differ from their defaults, as `read_events` takes them."""
-    chosen = {name: given[name] for name, (_, default) in _EVENT_OPTIONS.items() if given[name] != default}
+    chosen = {name: value for name, value in given.items() if value != _EVENT_OPTIONS[name][1]}
+    if "header" in chosen:
+        chosen["header"] = False  # --no-header was given
     if "modes" in chosen:
         parts = [part.strip().partition("=") for part in chosen["modes"].split(",")]
         named = any(equals for _, equals, _ in parts)
@@ -151,6 +168,8 @@ def _gather_events(given: dict[str, Any]) -> dict[str, Any]:
 
 
 takes_events = takes("events", _EVENT_OPTIONS, _gather_events)
+_OF_A_RUN = {name: each for name, each in _EVENT_OPTIONS.items() if name not in ("like", "new_labels")}
+takes_events_of_a_run = takes("events", _OF_A_RUN, _gather_events)
 
 
 def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.CountTensor:
@@ -164,6 +183,27 @@ def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.Co
             raise InputError("data", path, "must be data, and this is a run (see allocore info and allocore resume)")
     with waiting("reading events", in_logs_only=True):  # on a terminal duckdb shows its own bar
         return ac.read_events(data[0] if len(data) == 1 else list(data), **events, **more)
+
+
+def read_as_in(fitted: ac.CountTensor, data: Sequence[str], events: dict[str, Any]) -> ac.CountTensor:
+    """Read new data with the settings that the data of a fit were read with, unless `events` has others.
+
+    Labels that the fit does not have are in the tensor: who uses it decides what to do with them.
+    """
+    known = {} if fitted.report is None else dict(fitted.report.reading)
+    if only_tensor(data) is not None:
+        return read_data(data, events)
+    if "modes" in events:  # they may have other columns of time
+        known.pop("time", None)
+    try:
+        return read_data(data, {**known, **events}, like=fitted, new_labels="append")
+    except InputError as error:
+        has_format = fitted.report is not None and fitted.report.format != "custom"
+        if has_format or "modes" in known | events or error.argument not in ("modes", "time"):
+            raise
+        columns = ",".join(f"{name}=COLUMN" for name in fitted.mode_names)
+        rule = f"does not say which columns its modes come from; name them with --modes {columns} ({error})"
+        raise InputError("run", rule=rule) from None
 
 
 def read_tensor(path: str, argument: str) -> ac.CountTensor:
@@ -240,8 +280,8 @@ _LIKELIHOOD_OPTIONS = _in_panel(
     {
         "likelihood": option(
             str,
-            "poisson; negative-binomial, for counts that come in bursts; bernoulli, for zeros and ones; or auto, which "
-            "is bernoulli if all counts are 0 or 1, and negative-binomial otherwise.",
+            "poisson; negative-binomial or nb, for counts that come in bursts; bernoulli, for zeros and ones; or auto, "
+            "which is bernoulli if all counts are 0 or 1, and negative-binomial otherwise.",
             "auto",
         ),
         "dispersion_by": option(
@@ -261,6 +301,7 @@ _LIKELIHOOD_OPTIONS = _in_panel(
 
 
 def _gather_likelihood(given: dict[str, Any]) -> dict[str, Any]:
+    given = {**given, "likelihood": whole_name(given["likelihood"])}
     check_likelihood(given["likelihood"])
     text = given["e0"]
     if text is None or text.strip() == "infer":

@@ -13,7 +13,7 @@ from rich.text import Text
 import allocore as ac
 from allocore._text import plain_number
 from allocore.cli.app import app, check_file, terminal
-from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given, read_tensor
+from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given, read_as_in, read_tensor
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentences
 from allocore.progress import waiting
@@ -170,7 +170,9 @@ def forecast(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="DATA", help="A tensor with the observed counts. Scores the forecast and simple baselines."
+            metavar="DATA",
+            help="The observed counts: a tensor, or a table of events, which is read as that of the run was. Scores "
+            "the forecast and simple baselines.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,
@@ -190,8 +192,8 @@ def forecast(
             check_file(argument, path)
     _check_figure(figure)
     asked = None if cells is None else read_frame(cells, "cells")
-    future = None if against is None else read_tensor(against, "against")
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    future = None if against is None else read_as_in(posterior.tensor, [against], {})
     time = None if mode is None else mode_given(mode, posterior.tensor.mode_names)
     with waiting("forecasting", in_logs_only=True):  # on a terminal each of its steps has a bar
         found = posterior.forecast(horizon, mode=time, season=_season(season), seed=seed)
@@ -238,9 +240,11 @@ def _print_totals(found: "ac.Forecast", console: Console) -> None:
     for name in (found.mode, "counts", "expected", "5%", "95%"):
         table.add_column(Text(name), justify="left" if name == found.mode else "right")
     counts = compared.past.by_period([{}], compared.tensor)[0].tolist()
-    past = list(zip(labels, counts, found.coming.past.observed_T, strict=True))
-    for label, count, observed in past[-_PAST:]:
-        table.add_row(Text(str(label)), f"{count:,.0f}" if observed else "missing", "", "", "")
+    coming = found.coming
+    past = list(zip(labels, counts, coming.past.observed_T, coming.complete.observed_T, strict=True))
+    for label, count, observed, complete in past[-_PAST:]:
+        shown = f"{count:,.0f}{' (incomplete)' * (not complete)}" if observed else "missing"
+        table.add_row(Text(str(label)), shown, "", "", "")
     for _, row in found.predict(cells_by(found)).iterrows():
         table.add_row(Text(str(row[found.mode])), "", f"{row['expected']:,.0f}", f"{row['low']:,}", f"{row['high']:,}")
     console.print(table)
@@ -249,6 +253,9 @@ def _print_totals(found: "ac.Forecast", console: Console) -> None:
 def _print_changes(found: "ac.Forecast", console: Console) -> None:
     """The classes whose home cells are expected to change most, in words."""
     changes = found.changes()
+    if changes["last"].isna().all():
+        console.print(Text("No period of the past can be compared with the forecast."))
+        return
     changes = changes[
         (changes["last"] > 0) & ((changes["low"] > changes["last"]) | (changes["high"] < changes["last"]))
     ]
@@ -257,7 +264,8 @@ def _print_changes(found: "ac.Forecast", console: Console) -> None:
         unchanged = "No class is expected to change: the last counts of all classes are within their intervals."
         console.print(Text(unchanged))
     horizon = len(found.periods)
-    before = "the last period" if horizon == 1 else f"the mean of the last {horizon} periods"
+    which = "complete " if found.last_incomplete else ""
+    before = f"the last {which}period" if horizon == 1 else f"the mean of the last {horizon} {which}periods"
     for number in order:
         row = changes.loc[number]
         verb = "rise" if row["expected"] > row["last"] else "fall"

@@ -22,6 +22,7 @@ from duckdb import DuckDBPyConnection as Connection
 
 from allocore._text import first_few, plural
 from allocore.errors import NO_VALUE, Described, InputError
+from allocore.events.coverage import days_apart, incomplete_periods
 from allocore.events.formats import Mode, TextKind
 from allocore.events.loading import LoadedRows, RowSelection
 from allocore.findings import Finding
@@ -61,6 +62,8 @@ class RowTally:
     dates: tuple[str, str] | None = None
     new_labels: dict[str, dict[str, int]] = field(default_factory=dict)
     empty_periods: tuple[str, ...] = ()
+    incomplete: dict[str, tuple[int, int]] = field(default_factory=dict)
+    days_apart: int | None = None
     unobserved: int = 0
     findings: list[Finding] = field(default_factory=list)
 
@@ -89,6 +92,7 @@ class CellOptions:
     diagonal: str
     min_count: int
     unobserved: object = None  # periods that are missing
+    incomplete: str = "keep"
     like: LabelTemplate | None = None
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)  # for modes whose columns have ordered labels
 
@@ -151,9 +155,9 @@ class NewLabelsError(InputError):
         for mode, counted in labels.items():
             names = [f"{label!r} ({plural(rows, 'row')})" for label, rows in counted.items()]
             shown.append(f"in {mode} {first_few(names)}")
-        self.found = f"has labels that `like` does not have: {'; '.join(shown)}"
+        rule = f"has labels that `like` does not have: {'; '.join(shown)}"
         advice = "set `new_labels` to 'append' to append them, or to 'drop' to drop their rows"
-        super().__init__("source", source, f"{self.found}; {advice}")
+        super().__init__("source", source, f"{rule}; {advice}")
         self.labels = labels
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -269,6 +273,7 @@ class EventCells:
         self._shared = [place for place, mode in enumerate(self.modes) if mode.name in options.shared]
         self.diagonal = self._shared if options.diagonal == "missing" else []  # modes whose diagonal is missing
         self.labels: list[list[str]] = []
+        self._unobserved: set[str] = set()  # periods
         self._label_modes()
         self._sum_up()
 
@@ -352,12 +357,48 @@ class EventCells:
         # A moment with a time is an hour, and is written as the label of that hour.
         written = [f"{each:%Y-%m-%d %H:%M}" if isinstance(each, datetime) else str(each) for each in (begin, end)]
         self._tally.dates = written[0], written[1]
+        labels = periods(first, last, freq)
+        if self._options.unobserved is not None:
+            chosen = rows_of(tuple(labels), self._options.unobserved, "unobserved", self.modes[place].name)
+            self._unobserved = {labels[row] for row in np.asarray(chosen).tolist()}
+        whole = self._complete_periods(place, labels)
+        number = f"date_diff('{freq}', {literal(str(first))}::TIMESTAMP, {period}::TIMESTAMP) - {whole.start}"
         self.connection.execute(
-            f"CREATE TEMP TABLE map{place} AS SELECT DISTINCT m{place} AS text, NULL::VARCHAR AS why, "
-            f"date_diff('{freq}', {literal(str(first))}::TIMESTAMP, {period}::TIMESTAMP) AS place "
-            f"FROM chosen WHERE m{place} IS NOT NULL"
+            f"CREATE TEMP TABLE map{place} AS SELECT text, place, "
+            f"CASE WHEN place NOT BETWEEN 0 AND {len(whole) - 1} THEN 'in an incomplete period' END AS why "
+            f"FROM (SELECT DISTINCT m{place} AS text, {number} AS place FROM chosen WHERE m{place} IS NOT NULL)"
         )
-        return periods(first, last, freq)
+        return labels[whole.start : whole.stop]
+
+    def _complete_periods(self, place: int, labels: list[str]) -> range:
+        """Note the incomplete periods, and return the rows of those to keep: all, or those between incomplete ones."""
+        everything = range(len(labels))
+        if self._options.freq in ("hour", "day"):
+            return everything
+        rows = dict(
+            self.connection.execute(
+                f"SELECT CAST(m{place} AS DATE) AS day, count(*) FROM chosen WHERE {_VALID} AND m{place} IS NOT NULL "
+                "GROUP BY day ORDER BY day"
+            ).fetchall()
+        )
+        like = self._options.like.tensor.report if self._options.like else None
+        apart = days_apart(list(rows)) or (like.days_apart if like else None)
+        found = incomplete_periods(labels, self._options.freq, rows, apart)
+        found = {label: days for label, days in found.items() if label not in self._unobserved}
+        self._tally.days_apart = apart
+        if not found:
+            return everything
+        dropped = self._options.incomplete == "drop"
+        values = {"periods": {label: list(days) for label, days in found.items()}, "dropped": dropped}
+        self._tally.findings.append(Finding("incomplete-periods", "caution", values))
+        if not dropped:
+            self._tally.incomplete = found
+            return everything
+        complete = [row for row in everything if labels[row] not in found]
+        if not complete:
+            raise InputError("incomplete", "drop", f"would leave no period: all {len(labels)} may be incomplete")
+        self._unobserved |= found.keys()
+        return range(complete[0], complete[-1] + 1)
 
     def _sum_up(self) -> None:
         """Make the table of cells in one pass over the rows, and count the rows that are dropped, by reason."""
@@ -480,10 +521,7 @@ class EventCells:
         if self.time is None:
             return np.empty(0, dtype=np.int64)
         labels, rows = self.labels[self.time], self._rows_by_label(self.time)
-        unobserved = np.zeros(rows.size, dtype=bool)
-        if self._options.unobserved is not None:
-            chosen = rows_of(tuple(labels), self._options.unobserved, "unobserved", self.modes[self.time].name)
-            unobserved[np.asarray(chosen, dtype=np.int64)] = True
+        unobserved = np.array([label in self._unobserved for label in labels])
         empty = tuple(labels[number] for number in np.flatnonzero((rows == 0) & ~unobserved).tolist())
         self._tally.empty_periods, self._tally.unobserved = empty, int(rows[unobserved].sum())
         if empty:

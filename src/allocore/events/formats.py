@@ -141,3 +141,31 @@ def find_format(wanted: str, header: tuple[str, ...]) -> Format | None:
     if len(header) > 1 and _DAY.fullmatch(header[1].strip()):
         return next((each for each in FORMATS.values() if len(header) in each.columns), None)
     return None
+
+
+# In event tables of unknown formats: names of columns for each mode, the likeliest first, and for the dates.
+_LIKELY = (
+    "source src sender actor1 actor_1 from initiator origin side_a exporter",
+    "target tgt receiver recipient actor2 actor_2 to dst dest destination side_b importer",
+    "cameo_root event_root_code root_code action event_type type kind relation cameo_code event_code cameo code",
+)
+_LIKELY_TIME = ("date", "datetime", "timestamp", "time", "day", "when", "week", "month", "year")
+_UNLIKELY = re.compile(r"(.*_)?(id|url|n|count|counts|number|lat|lon|value|weight|label|text|notes?)")
+
+
+def likely_columns(columns: tuple[str, ...]) -> tuple[list[str], str | None]:
+    """Guess from their names which columns of a table are actors and actions, and which one has the dates."""
+    plain = {column: re.sub("[^a-z0-9]+", "_", column.casefold()).strip("_") for column in columns}
+    ends = {name: [column for column in columns if plain[column].split("_")[-1] == name] for name in _LIKELY_TIME}
+    time = next((column for found in ends.values() for column in found), None)
+    modes = [found for words in _LIKELY if (found := _first_like(words, plain))]
+    if len(modes) < 2:
+        others = [column for column in columns if column != time and not _UNLIKELY.fullmatch(plain[column])]
+        modes = others[:3]
+    return modes, time
+
+
+def _first_like(words: str, plain: dict[str, str]) -> str | None:
+    """Return the first column with the first of some words as its name, perhaps followed by what the word is of."""
+    patterns = (re.compile(f"{word}(_(country|name|actor|entity|code))?") for word in words.split())
+    return next((column for each in patterns for column, name in plain.items() if each.fullmatch(name)), None)

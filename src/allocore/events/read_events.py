@@ -18,15 +18,15 @@ import numpy as np
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, InputError, StoreError, check_choice, whole_number
 from allocore.events.cells import CellOptions, LabelTemplate, RowTally, count_rows
-from allocore.events.formats import FORMATS, Format, Mode
+from allocore.events.formats import FORMATS, Format, Mode, likely_columns
 from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_for
 from allocore.events.sources import COLUMNS_SHOWN, find_files
 from allocore.events.tables import EventTable, FileTable, FrameTable, raise_first_bad_row
 from allocore.events.where import condition
-from allocore.findings import Finding
+from allocore.findings import Finding, sentence
 from allocore.tensor.calendar import FREQUENCIES, check_frequency
 from allocore.tensor.cameo import is_code_column
-from allocore.tensor.count_tensor import CountTensor, summary_line, with_parts
+from allocore.tensor.count_tensor import CountTensor, heaviest_labels, summary_line, with_parts
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor
 from allocore.tensor.sharded import ShardedTensor, TableTensor
@@ -35,7 +35,6 @@ from allocore.tensor.sql import connect, first_sentence, literal
 
 Modes = Sequence[str] | Mapping[str, str]
 _MEMORY = "2GB"
-_HEAVIEST = 5
 _MIN_COMMON_LABELS = 5  # with fewer, two modes may have the same labels by chance
 _MIN_DATES = 32  # fewer dates may be meant as they are, such as the days of a month
 _DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?", re.DOTALL)
@@ -49,6 +48,7 @@ def read_events(
     time: str | None = None,
     freq: str | None = None,
     count: str | None = None,
+    header: bool = True,
     where: str | Mapping[str, Any] | None = None,
     dedup: Literal["none", "story", "day"] = "none",
     diagonal: Literal["missing", "drop", "keep"] = "missing",
@@ -56,6 +56,7 @@ def read_events(
     min_count: int | None = None,
     on_error: Literal["raise", "drop"] = "raise",
     unobserved: str | Sequence[str] | slice | None = None,
+    incomplete: Literal["keep", "drop"] = "keep",
     like: object = None,
     new_labels: Literal["error", "drop", "append"] = "error",
     out: str | os.PathLike[str] | None = None,
@@ -83,6 +84,9 @@ def read_events(
         Times with a time zone or an offset are counted in UTC, all others as they are.
     count : str, optional
         A column with the number of times that an event happened. By default every row counts once.
+    header : bool, default True
+        Whether the first line of a CSV or TSV file has the names of the columns. If False, they are column_1, column_2
+        and so on. Known formats without a header do not need it.
     where : str or dict, optional
         The rows to keep: a condition in SQL ("IsRootEvent = 1 AND weight > 7"), or a dict from columns to the value or
         the values to keep. A column is read as numbers or as texts (code = '04'), depending on what it is compared to.
@@ -101,6 +105,10 @@ def read_events(
     unobserved : str, list of str or slice, optional
         Periods that were not observed, by their labels ("2018-05", or "2018" for all periods of that year). Their cells
         are missing, not zeros, and rows in them are not counted. The report lists the periods without any event.
+    incomplete : {"keep", "drop"}, default "keep"
+        What to do with periods that seem to have been observed in part only: the first and the last if the events begin
+        late or end early in them, and periods with events on few days if the others have them on most. "keep" counts
+        their rows, with a warning; "drop" leaves them out at both ends, and makes others missing.
     like : CountTensor, optional
         Read more events for this tensor (or a path to it): the same modes, the same labels in the same order, the same
         length of periods, and the same modes with a missing diagonal. The mode of time has the periods of the new
@@ -154,6 +162,7 @@ def read_events(
     check_choice("format", format, ("auto", *FORMATS))
     check_choice("diagonal", diagonal, ("missing", "drop", "keep"))
     check_choice("on_error", on_error, ("raise", "drop"))
+    check_choice("incomplete", incomplete, ("keep", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
     source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
@@ -164,11 +173,12 @@ def read_events(
         _as_input_errors(),
     ):
         table = (
-            FileTable(connection, folder, files, skipped, format, lenient=on_error == "drop")
+            FileTable(connection, folder, files, skipped, format, header=header, lenient=on_error == "drop")
             if files
-            else FrameTable(connection, folder, source, format)
+            else FrameTable(connection, folder, source, format, header=header)
         )
-        chosen = _modes(table, modes, time, template)
+        with _hinting_at_header(table):
+            chosen = _modes(table, modes, time, template)
         length = _frequency(freq, table, chosen, template)
         if unobserved is not None and not any(mode.kind == "time" for mode in chosen):
             raise InputError("unobserved", unobserved, NEEDS_DATES)
@@ -181,7 +191,8 @@ def read_events(
             hours=length == "hour",
             strict_nothing=table.format is None,
         )
-        table.check(selection)
+        with _hinting_at_header(table):
+            table.check(selection)
         shared = _shared(shared_modes, table.format, chosen)
         if template:
             shared = template.shared(shared, diagonal)
@@ -191,11 +202,10 @@ def read_events(
         if on_error == "raise":
             raise_first_bad_row(connection, table, selection, loaded.rejects)
         orders = table.orders(chosen) if isinstance(table, FrameTable) else {}
-        options = CellOptions(length, shared, diagonal, least, unobserved, template, orders)
+        options = CellOptions(length, shared, diagonal, least, unobserved, incomplete, template, orders)
         counted, tally = count_rows(connection, selection, options, loaded)
-        reading = _reading(
-            format=format, modes=modes, time=time, count=count, where=where, dedup=dedup, diagonal=diagonal
-        )
+        how = {"format": format, "modes": modes, "time": time, "count": count, "header": header, "where": where}
+        reading = _reading(**how, dedup=dedup, diagonal=diagonal)
         counted.set_report(replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading))
         if target is None:
             tensor = with_parts(counted)  # in memory
@@ -207,12 +217,26 @@ def read_events(
         warnings.warn(
             f"{rows:,} codes had lost their leading zeros (014 read as a number is 14) and were repaired", stacklevel=2
         )
+    for finding in (*loaded.findings, *tally.findings):
+        if finding.kind == "data-as-names" or (finding.kind == "incomplete-periods" and incomplete == "keep"):
+            warnings.warn(sentence(finding), stacklevel=2)
     return tensor
+
+
+@contextmanager
+def _hinting_at_header(table: EventTable) -> Iterator[None]:
+    """Add to an error about columns that the first line looks like data, if it does."""
+    try:
+        yield
+    except InputError as error:
+        if table.data_as_names is None or error.argument not in ("modes", "time", "count", "where"):
+            raise
+        raise InputError(error.argument, error.value, f"{error.rule}; {sentence(table.data_as_names)}") from None
 
 
 def _reading(**given: Any) -> dict[str, Any]:
     """Return the arguments that differ from their defaults, in a form that JSON can hold."""
-    defaults = {"format": "auto", "dedup": "none", "diagonal": "missing"}
+    defaults = {"format": "auto", "header": True, "dedup": "none", "diagonal": "missing"}
     changed = {name: value for name, value in given.items() if value is not None and value != defaults.get(name)}
     if "modes" in changed:
         changed["modes"] = dict(changed["modes"]) if isinstance(changed["modes"], Mapping) else list(changed["modes"])
@@ -237,7 +261,10 @@ def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemp
         return None
     if min_count is not None:
         raise InputError("min_count", min_count, "cannot be used with `like`, which decides the labels")
-    return LabelTemplate(as_tensor(like), new_labels)
+    try:
+        return LabelTemplate(as_tensor(like), new_labels)
+    except InputError as error:
+        raise InputError("like", error.value, error.rule) from error
 
 
 @contextmanager
@@ -276,8 +303,18 @@ def _modes(
         chosen = tuple(replace(mode, column=column) for mode, column in zip(form.modes, own, strict=True))
     else:
         rule = "must be given, because the format of these events is not known; the columns are "
-        raise InputError("modes", NO_VALUE, rule + first_few(table.columns, COLUMNS_SHOWN))
+        rule += first_few(table.columns, COLUMNS_SHOWN)
+        if table.data_as_names is None and (example := _likely(table.columns)):
+            rule += f"; for example {example}"
+        raise InputError("modes", NO_VALUE, rule)
     return template.modes(chosen) if template else chosen
+
+
+def _likely(columns: tuple[str, ...]) -> str:
+    """Return the arguments that probably name the modes and the dates, as one writes them in Python; or nothing."""
+    modes, time = likely_columns(columns)
+    given = {"modes": modes, "time": time} if time else {"modes": modes}
+    return " ".join(f"`{name}={value!r}`" for name, value in given.items()) if len(modes) + bool(time) > 1 else ""
 
 
 def _modes_of_columns(
@@ -353,7 +390,7 @@ def _report(
         findings=tuple(findings),
         tensor=summary_line(tensor),
         inner_lines=loaded.inner_lines,
-        heaviest={name: tensor.top_labels(mode, _HEAVIEST) for mode, name in enumerate(tensor.mode_names)},
+        heaviest=heaviest_labels(tensor),
         **{name: value for name, value in vars(tally).items() if name not in others},
     )
 

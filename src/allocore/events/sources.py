@@ -50,6 +50,9 @@ _BOM = "\ufeff"
 _QUOTED_FIELDS = 3
 _SAMPLED = 2000  # lines of JSON whose keys are the columns
 _LONGEST_LINE = 16777216
+_LINES_COMPARED = 200  # with the first line, to see whether it is a header
+_DATE_TEXT = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}.*", re.DOTALL)
+_NUMBER, _YEAR = re.compile(r"[-+]?\d+([.,]\d+)?"), re.compile(r"(1[5-9]|20)\d\d")
 _FRAME, _SKIPPABLE = 0xFD2FB528, 0x184D2A5  # magic numbers; a skippable frame has any last four bits
 _LINES_AT_ONCE = 10_000
 _BYTES_AT_ONCE = 1 << 20
@@ -156,21 +159,26 @@ class FileDialect:
 
 
 def dialect_of(
-    connection: Connection, file: Path, wanted: str, lenient: bool = False
-) -> tuple[FileDialect, Format | None]:
-    """Return how a file is written, and its format: the `wanted` one, or with "auto" the one that is recognised."""
+    connection: Connection, file: Path, wanted: str, header: bool = True, lenient: bool = False
+) -> tuple[FileDialect, Format | None, tuple[str, ...]]:
+    """Return how a file is written, and its format: the `wanted` one, or with "auto" the one that is recognised.
+
+    Third, the fields of the first line if they were taken for the names of columns, but look like data.
+    """
     if file.suffix.lower() == ".zst" and is_cut_off(file):  # duckdb would read it as if it were complete
         raise InputError("source", str(file), "is cut off: the end of the compressed data is missing")
     kind = _kind(file)
     if kind == "text":
-        return _text_dialect(_first_lines(file), file, wanted)
+        return _text_dialect(_first_lines(file), file, wanted, header)
+    if not header:
+        raise InputError("header", False, f"applies only to tables in text, such as CSV, and {file} is not one")
     if kind == "parquet":
         query = f"DESCRIBE SELECT * FROM read_parquet({as_pattern(file)}, hive_partitioning = false)"
         described = _rows_of(connection, file, query)
         columns, types = tuple(row[0] for row in described), tuple(str(row[1]) for row in described)
-        return FileDialect("parquet", columns, types=types), find_format(wanted, columns)
+        return FileDialect("parquet", columns, types=types), find_format(wanted, columns), ()
     columns = _json_keys(connection, file)
-    return FileDialect("json", columns, lenient=lenient), find_format(wanted, columns)
+    return FileDialect("json", columns, lenient=lenient), find_format(wanted, columns), ()
 
 
 def _json_keys(connection: Connection, file: Path) -> tuple[str, ...]:
@@ -229,6 +237,11 @@ def _first_lines(file: Path) -> list[str]:
     try:
         with open_lines(file, "latin-1") as text:
             lines = [decoded(line).removeprefix(_BOM) for line in islice(text, 2)]
+            with suppress(OSError, EOFError, zlib.error):  # which reading the file reports
+                for line in islice(text, _LINES_COMPARED):
+                    lines.append(decoded(line))
+                    if sum(map(len, lines)) > _BYTES_AT_ONCE:
+                        break
     except (OSError, EOFError, zlib.error, duckdb.Error) as error:
         raise unreadable([file], error) from error
     if lines and "\0" in lines[0]:
@@ -238,7 +251,9 @@ def _first_lines(file: Path) -> list[str]:
     return lines
 
 
-def _text_dialect(lines: list[str], file: Path, wanted: str) -> tuple[FileDialect, Format | None]:
+def _text_dialect(
+    lines: list[str], file: Path, wanted: str, header: bool
+) -> tuple[FileDialect, Format | None, tuple[str, ...]]:
     line = lines[0]
     separator = "\t" if "\t" in line else max(_SEPARATORS, key=line.count)
     plain = tuple(line.split(separator))
@@ -249,14 +264,44 @@ def _text_dialect(lines: list[str], file: Path, wanted: str) -> tuple[FileDialec
             rule = f"must have {numbers} columns as in {found.name}, not {len(plain)} as in its first line"
             raise InputError("source", str(file), rule)
         quote = "" if separator == "\t" else '"'
-        return FileDialect("text", found.columns[len(plain)], separator, quote, has_header=False), found
+        return FileDialect("text", found.columns[len(plain)], separator, quote, has_header=False), found, ()
     try:
         fields = tuple(part.strip() for part in next(csv.reader([line], delimiter=separator)))
     except csv.Error as error:
         raise InputError("source", str(file), f"must have the names of the columns in line 1: {error}") from None
+    if not header:
+        fields = ("",) * len(fields)
     found = find_format(wanted, fields)
     quote, escape = _quoting(lines, separator, found)
-    return FileDialect("text", _unique(fields), separator, quote, escape), found
+    as_data = fields if header and found is None and _is_data(fields, lines[1:], separator) else ()
+    return FileDialect("text", _unique(fields), separator, quote, escape, header), found, as_data
+
+
+def _is_data(fields: tuple[str, ...], lines: list[str], separator: str) -> bool:
+    """Return whether the fields of a first line look like those below: dates, numbers, or texts that occur again."""
+    rows: list[list[str]] = []
+    for line in lines:
+        with suppress(csv.Error):
+            rows += [[part.strip() for part in row] for row in csv.reader([line], delimiter=separator)]
+    rows = [row for row in rows if len(row) == len(fields) and tuple(row) != fields]  # a header may be repeated
+    counting_up = _count_up(fields)
+    alike = again = 0
+    for field, *column in zip(fields, *rows, strict=True):
+        known = [text for text in column if text]
+        for pattern in (_DATE_TEXT, _NUMBER):
+            if known and all(pattern.fullmatch(text) for text in known):
+                if field and not pattern.fullmatch(field):
+                    return False  # a name above dates or numbers
+                alike += bool(field) and not (pattern is _NUMBER and (counting_up or _YEAR.fullmatch(field)))
+                break
+        again += field in known and field != ""
+    return alike > 0 or again >= min(2, len(fields))
+
+
+def _count_up(fields: tuple[str, ...]) -> bool:
+    """Return whether the numbers among names of columns count up, as 0, 1, 2 and 2018, 2019 do: then they are names."""
+    numbers = [int(field) for field in fields if field.isdecimal()]
+    return len(numbers) > 1 and all(b - a == 1 for a, b in pairwise(numbers))
 
 
 def _is_quoted(line: str, separator: str) -> bool:

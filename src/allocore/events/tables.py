@@ -40,9 +40,18 @@ class FileTable:
     """
 
     def __init__(
-        self, connection: Connection, folder: Path, files: list[Path], skipped: list[Path], wanted: str, lenient: bool
+        self,
+        connection: Connection,
+        folder: Path,
+        files: list[Path],
+        skipped: list[Path],
+        wanted: str,
+        *,
+        header: bool,
+        lenient: bool,
     ) -> None:
-        self._connection, self._folder, self._wanted, self._lenient = connection, folder, wanted, lenient
+        self._connection, self._folder, self._wanted = connection, folder, wanted
+        self._header, self._lenient = header, lenient
         self._given: dict[Path, Path] = {}  # for each copy, the file that the user gave
         self._lost = 0  # lines that the copies lack
         self._findings: list[Finding] = []
@@ -53,6 +62,7 @@ class FileTable:
         empty = [file for file in files if lenient and file.stat().st_size == 0]
         if 0 < len(empty) < len(files):
             self._note("empty-files", "caution", files=[str(file) for file in empty])
+        self.data_as_names: Finding | None = None  # a first line that looks like data
         self._find_dialects([file for file in files if file not in empty] or files)
         self.columns = next(iter(self._dialects.values())).columns
         self.number = len(files)
@@ -73,15 +83,23 @@ class FileTable:
 
     def _dialect(self, file: Path) -> tuple[FileDialect, Format | None, Path]:
         try:
-            return *sources.dialect_of(self._connection, file, self._wanted, self._lenient), file
+            return *self._dialect_of(file), file
         except InputError as error:
             if not self._lenient or not is_cut_off(file):
                 raise
             copy = self._up_to_the_cut(file)
             try:
-                return *sources.dialect_of(self._connection, copy, self._wanted, self._lenient), copy
+                return *self._dialect_of(copy), copy
             except InputError:
                 raise error from None
+
+    def _dialect_of(self, file: Path) -> tuple[FileDialect, Format | None]:
+        dialect, form, names = sources.dialect_of(self._connection, file, self._wanted, self._header, self._lenient)
+        if names and self.data_as_names is None:
+            values = {"file": str(self.given(file)), "fields": list(names)}
+            self.data_as_names = Finding("data-as-names", "caution", values)
+            self._findings.append(self.data_as_names)
+        return dialect, form
 
     def given(self, file: Path) -> Path:
         """Return the file that the user gave, if `file` is a copy of it."""
@@ -231,7 +249,11 @@ def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
 class FrameTable:
     """Events in a data frame of any library that narwhals supports."""
 
-    def __init__(self, connection: Connection, folder: Path, frame: Any, wanted: str) -> None:
+    data_as_names = None
+
+    def __init__(self, connection: Connection, folder: Path, frame: Any, wanted: str, *, header: bool) -> None:
+        if not header:
+            raise InputError("header", False, "applies only to tables in text, such as CSV, not to a data frame")
         self._connection, self._folder = connection, folder
         try:
             self._frame: Any = nw.from_native(frame)

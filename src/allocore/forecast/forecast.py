@@ -4,8 +4,9 @@ A forecast is the run with other rows in the mode of time: those of the coming p
 So its cells are predicted, summed and simulated as those of the run.
 """
 
-from collections.abc import Sequence
-from datetime import date
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Literal, Protocol, overload
@@ -17,7 +18,7 @@ from allocore._memory import available_memory, require_memory
 from allocore._text import plural
 from allocore.classes.summary import ClassSummary
 from allocore.errors import NO_VALUE, InputError, whole_number
-from allocore.findings import Finding, sentences
+from allocore.findings import Finding, Level, sentences
 from allocore.forecast.scores import (
     Compared,
     ForecastEvaluation,
@@ -49,9 +50,9 @@ from allocore.posterior.predict import (
 )
 from allocore.progress import watched
 from allocore.storage.record import Record
-from allocore.tensor.calendar import next_periods, period_form, period_numbers, period_start, periods_per_year
+from allocore.tensor.calendar import next_periods, period_numbers, periods_per_year
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
-from allocore.tensor.labels import ModeLabels, label_kind
+from allocore.tensor.labels import label_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,6 @@ _MOST_SAMPLES = 50_000_000
 _LEAST_PERIODS = 3
 # How often a season must fit into the past: to be found, and to be accepted if you ask for it.
 _CYCLES_FOR_AUTO, _CYCLES_IF_ASKED = 3, 2
-_COMPLETE = 0.9  # a last period counts as complete if events cover this share of it
 
 
 class FittedRun(Protocol):
@@ -150,13 +150,20 @@ class Forecast:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What to know before you use the forecast, such as a last period that may be cut off."""
+        """What to know before you use the forecast, such as periods that may be incomplete."""
         return (*self.coming.findings, *self.compared.findings())
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The findings in words."""
         return sentences(self.findings)
+
+    @property
+    def last_incomplete(self) -> str | None:
+        """The last period of the past if it may be incomplete; otherwise None."""
+        is_complete, is_observed = self.coming.complete.observed_T[-1], self.coming.past.observed_T[-1]
+        label = self._fitted.record.tensor.labels[self.coming.mode][-1]
+        return str(label) if is_observed and not is_complete else None
 
     @cached_property
     def compared(self) -> Compared:
@@ -358,7 +365,8 @@ class Forecast:
         to = f" to {self.periods[-1]}" if len(self.periods) > 1 else ""
         paths, draws = number_of_draws(self.record), plural(number_of_draws(self._fitted.record), "draw")
         title = self.record.spec.observation.title
-        return f"Forecast of {self.mode} {self.periods[0]}{to}: {paths} paths of {draws}, {title}"
+        whole = f"Forecast of {self.mode} {self.periods[0]}{to}: {paths} paths of {draws}, {title}"
+        return f"{whole}; the last period, {self.last_incomplete}, may be incomplete" if self.last_incomplete else whole
 
 
 def coming_periods(tensor: CountTensor, horizon: object, mode: str | int | None, season: object) -> Coming:
@@ -378,7 +386,10 @@ def coming_periods(tensor: CountTensor, horizon: object, mode: str | int | None,
         raise InputError("mode", name, rule)
     year = periods_per_year(labels)
     past = Periods(np.array(numbers), observed_T, _cycle(season, year, numbers[-1] + 1, name))
-    return Coming(place, past, tuple(coming), year, _cut_off(tensor, labels))
+    known = tensor.incomplete
+    incomplete = {str(label): known[str(label)] for label in labels if str(label) in known}
+    complete = replace(past, observed_T=observed_T & np.array([str(label) not in incomplete for label in labels]))
+    return Coming(place, past, complete, tuple(coming), year, _incomplete_past(incomplete, str(labels[-1])))
 
 
 def _mode_of_time(tensor: CountTensor, mode: str | int | None) -> int:
@@ -408,19 +419,12 @@ def _cycle(season: object, year: int | None, periods: int, name: str) -> int | N
     return length
 
 
-def _cut_off(tensor: CountTensor, labels: ModeLabels) -> tuple[Finding, ...]:
-    """A finding if the events that a tensor was read from end well before the last period does."""
-    if tensor.report is None or tensor.report.dates is None or period_form(labels) is None:
+def _incomplete_past(incomplete: Mapping[str, tuple[int, int]], last: str) -> tuple[Finding, ...]:
+    """A finding on the periods of the past that may be incomplete, and are not compared with the forecast."""
+    if not incomplete:
         return ()
-    following = next_periods(labels, 1) or []
-    try:
-        first, stop = (period_start(str(label)).date() for label in (labels[-1], *following))
-        last = date.fromisoformat(tensor.report.dates[1])
-    except ValueError:
-        return ()
-    if not first <= last < stop or (last - first).days + 1 >= _COMPLETE * (stop - first).days:
-        return ()
-    return (Finding("last-period-cut-off", "caution", {"period": str(labels[-1]), "last_event": str(last)}),)
+    level: Level = "caution" if last in incomplete else "note"
+    return (Finding("incomplete-past", level, {"periods": dict(incomplete), "last": last in incomplete}),)
 
 
 def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
@@ -453,7 +457,10 @@ def make_forecast(
     require_memory(times * bytes_each, "a forecast with one path for each draw")
     rates = np.array([paths.draw(horizon) for _ in watched(range(times), times, "paths of the future")])
     future = future_record(record, coming.mode, future_tensor(record.tensor, coming), factors, rates, rng)
-    return Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
+    forecast = Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
+    if forecast.last_incomplete:
+        warnings.warn(" ".join(forecast.sentences), stacklevel=3)
+    return forecast
 
 
 def cells_by(forecast: Forecast, by: str | Sequence[str] = ()) -> list[dict[str, str]]:

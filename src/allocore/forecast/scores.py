@@ -39,6 +39,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from allocore._text import first_few
 from allocore.classes.summary import ClassSummary, Profile
 from allocore.errors import Described, InputError
 from allocore.findings import Finding, Level, sentences
@@ -271,8 +272,8 @@ def class_changes(compared: Compared, summary: ClassSummary, interval: float) ->
 
     coming = compared.coming
     cells, horizon = home_cells(summary, coming.mode), len(coming.labels)
-    past_NT = compared.past.by_period(cells, compared.tensor)[:, coming.past.observed_T]
-    last_N: Floats = past_NT[:, -horizon:].mean(axis=1)
+    past_NT = compared.past.by_period(cells, compared.tensor)[:, coming.complete.observed_T]
+    last_N: Floats = past_NT[:, -horizon:].mean(axis=1) if past_NT.shape[1] else np.full(len(cells), np.nan)
     # A class none of whose home cells was ever observed has no past, and so no change.
     found = compared.predict(cells, interval)[["expected", "low", "high"]].to_numpy(dtype=np.float64) / horizon
     expected_N, low_N, high_N = np.where(np.isfinite(last_N), found.T, np.nan)
@@ -401,6 +402,8 @@ def _fitted_noise(likelihood: Likelihood, pairs: Pairs, workers: Workers) -> tup
 def past_pairs(simple: SimpleForecast, series: Series, horizon: int) -> Pairs | None:
     """The expected and observed counts of the last periods of the past; None if the past is too short."""
     observed = np.flatnonzero(simple.past.observed_T)
+    if not len(observed):
+        return None
     tested = observed[-min(horizon, len(observed) - 1) :]
     means = simple.means(series, int(tested[0]), simple.past.number_T[tested])
     if means is None:
@@ -449,12 +452,18 @@ def future_counts(given: object, future: CountTensor, mode: int) -> tuple[CountT
         raise InputError("Y_future", modes, rule)
     order = [theirs.mode_names.index(name) for name in future.mode_names]
     rows = [_rows(theirs.labels[o], future.labels[m]) for m, o in enumerate(order)]
+    incomplete = {label: days for label, days in theirs.incomplete.items() if label in future.labels[mode]}
+    partly = [str(label) in incomplete for label in theirs.labels[order[mode]]] if incomplete else []
+    rows[mode] = np.where(partly, -1, rows[mode]) if incomplete else rows[mode]
     periods = tuple(str(future.labels[mode][row]) for row in np.unique(rows[mode][rows[mode] >= 0]))
     if not periods:
         asked, last = ", ".join(map(str, future.labels[mode])), theirs.labels[order[mode]][-1]
         rule = f"must have at least one of the periods {asked} in mode {future.mode_names[mode]!r}"
+        rule += f", from its first day to its last: {first_few(list(incomplete))} may be incomplete" * bool(incomplete)
         raise InputError("Y_future", Described(f"a tensor that ends in {last}"), rule)
     findings = [Finding("periods-scored", "note", {"periods": periods})] if len(periods) < future.shape[mode] else []
+    if incomplete:
+        findings.append(Finding("incomplete-not-scored", "caution", {"periods": incomplete}))
     coords_MN = np.array([rows[m][theirs.coords[o]] for m, o in enumerate(order)])
     in_time, known_N = coords_MN[mode] >= 0, (coords_MN >= 0).all(axis=0)
     labels = sum(len(np.unique(theirs.coords[o][in_time & (coords_MN[m] < 0)])) for m, o in enumerate(order))
@@ -621,7 +630,7 @@ def _baselines(coming: Coming, likelihood: Likelihood, series: Series, workers: 
     horizon, rows = len(coming.labels), len(coming.past.number_T)
     following = coming.past.number_T[-1] + 1 + np.arange(horizon)
     for name in BASELINES:
-        simple = SimpleForecast(name, coming.past, coming.year)
+        simple = SimpleForecast(name, coming.complete, coming.year)
         means, pairs = simple.means(series, rows, following), past_pairs(simple, series, horizon)
         if pairs is not None:
             noises = _fitted_noise(likelihood, pairs, workers)

@@ -191,10 +191,14 @@ class Periods:
 
 @dataclass(frozen=True)
 class Coming:
-    """The mode of time, its past, and the labels of the coming periods; `year` is the number of periods in a year."""
+    """The mode of time, its past, and the labels of the coming periods; `year` is the number of periods in a year.
+
+    The coming periods are compared with `complete` ones only: the past without the incomplete periods.
+    """
 
     mode: int
     past: Periods
+    complete: Periods
     labels: tuple[str, ...]
     year: int | None
     findings: tuple[Finding, ...]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Model = Literal["AlloCore", "CP", "Tucker", "NNTuck"]
 LikelihoodName = Literal["poisson", "negative-binomial", "bernoulli"]
-LikelihoodChoice = LikelihoodName | Literal["auto"]
+LikelihoodChoice = LikelihoodName | Literal["auto", "nb"]
 
 # Gamma(1, rate 0) is flat: the posterior mode is then the maximum-likelihood estimate.
 _FLAT: dict[str, Any] = {"alpha0": 0.0, "a0": 1.0, "b0": 0.0, "e0": 1.0, "f0": 0.0}
@@ -143,18 +143,23 @@ def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> t
 def check_likelihood(likelihood: object, dispersion_by: object = None) -> None:
     """Check the name of a likelihood or "auto", and that it has a dispersion if one by row is asked for."""
     if likelihood not in (known := ("auto", *get_args(LikelihoodName))):
-        short = ": 'nb' is short for 'negative-binomial' only in the names of models" if likelihood == "nb" else ""
-        raise InputError("likelihood", likelihood, f"must be one of {', '.join(known)}{short}")
+        raise InputError("likelihood", likelihood, f"must be one of {', '.join(known)}, or nb for negative-binomial")
     if dispersion_by is not None and likelihood not in ("auto", "negative-binomial"):
         rule = f"needs `likelihood` 'negative-binomial': {likelihood!r} has no dispersion"
         raise InputError("dispersion_by", dispersion_by, rule)
 
 
+def whole_name(likelihood: Any) -> Any:
+    """Return the name of a likelihood that may be short: "nb" is "negative-binomial"."""
+    return "negative-binomial" if likelihood == "nb" else likelihood
+
+
 def likelihood_for(likelihood: "LikelihoodChoice", largest: int, dispersion_by: object = None) -> LikelihoodName:
-    """Return a likelihood; for "auto", that which suits a tensor with this largest count."""
-    check_likelihood(likelihood, dispersion_by)
-    if likelihood != "auto":
-        return likelihood
+    """Return a likelihood by its whole name; for "auto", that which suits a tensor with this largest count."""
+    whole: LikelihoodName | Literal["auto"] = whole_name(likelihood)
+    check_likelihood(whole, dispersion_by)
+    if whole != "auto":
+        return whole
     return "bernoulli" if largest <= 1 and dispersion_by is None else "negative-binomial"
 
 

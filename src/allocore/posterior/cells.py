@@ -515,7 +515,10 @@ def observed_cells(test: CountTensor) -> Iterator[tuple[Ints, Ints]]:
         coords_MN = np.array([each[place] for each, place in zip(rows, places, strict=True)])
         coords_MN = coords_MN[:, ~covered(coords_MN, test.missing)]
         place_N = locate(*column_keys(test.shape, coords_MN, test.coords))
-        yield coords_MN, np.where(place_N < 0, 0, test.counts[place_N])
+        known_N = place_N >= 0  # a tensor in which nothing happened has no counts to look up
+        counts_N = np.zeros(len(place_N), dtype=np.int64)
+        counts_N[known_N] = test.counts[place_N[known_N]]
+        yield coords_MN, counts_N
 
 
 def weighted_expansion(

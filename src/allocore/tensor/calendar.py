@@ -205,6 +205,15 @@ def next_periods(labels: Sequence[object], horizon: int) -> list[str] | None:
         raise InputError("horizon", horizon, f"must be smaller: the calendar of {labels[-1]} ends before") from None
 
 
+def period_dates(label: str, freq: str) -> tuple[date, date]:
+    """Return the first day of a period of this frequency, a day or longer, and the first day after it."""
+    first = period_start(label).date()
+    if freq == "week":  # its label has the form of a day
+        return first, first + timedelta(days=_WEEK)
+    (following,) = next_periods([label], 1) or [label]
+    return first, period_start(following).date()
+
+
 def periods_per_year(labels: Sequence[object]) -> int | None:
     """Return how many periods a year has, a week if the periods are days, or a day if they are hours; or None."""
     form = None if isinstance(labels, range) else period_form(_hyphenated(labels))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from typing import Literal, get_args
@@ -16,15 +17,18 @@ import numpy as np
 
 from allocore._text import first_few
 from allocore.errors import Described, InputError, check_choice
+from allocore.findings import Finding, sentence
 from allocore.tensor.calendar import calendar_keys, is_rising, period_form
 from allocore.tensor.cameo import respelt, spelt_alike
 from allocore.tensor.coordinates import Int64s, Integers, column_keys
-from allocore.tensor.count_tensor import CountTensor, missing_diagonals, with_parts
+from allocore.tensor.count_tensor import CountTensor, heaviest_labels, missing_diagonals, summary_line, with_parts
+from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels, label_hint
 from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD
 
 Absent = Literal["zero", "missing"]
+NewLabels = Literal["error", "drop"]
 _Places = int | Int64s  # how far the rows of a mode move, or where each of them goes
 
 
@@ -52,8 +56,8 @@ def concat(
     Returns
     -------
     CountTensor
-        The joined tensor. Missing cells of each part are missing in its rows. Its `report` is None: it was not read
-        from one table.
+        The joined tensor. Missing cells of each part are missing in its rows. Its `report` adds up those of the parts,
+        if all parts have one.
 
     Examples
     --------
@@ -81,7 +85,7 @@ def concat(
     places = [_places_of(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
     coords = [_moved_coords(part, each) for part, each in zip(parts, places, strict=True)]
     patterns = [_patterns_of(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
-    return CountTensor(
+    joined = CountTensor(
         np.concatenate(coords, axis=1),
         np.concatenate([part.counts for part in parts]),
         lengths,
@@ -89,6 +93,17 @@ def concat(
         labels=labels,
         missing=_all_patterns(patterns, lengths, starts, along),
     )
+    return _with_report(joined, [part.report for part in parts])
+
+
+def _with_report(joined: CountTensor, given: Sequence[EventReport | None]) -> CountTensor:
+    """Return the tensor with the report on its parts, if all have one; parts of one tensor have the same."""
+    reports = [report for place, report in enumerate(given) if report is not None and report not in given[:place]]
+    if None in given:
+        return joined
+    if len(reports) == 1:
+        return with_parts(joined, report=reports[0])
+    return with_parts(joined, report=EventReport.joined(reports, summary_line(joined), heaviest_labels(joined)))
 
 
 def _as_tensors(tensors: Iterable[object]) -> list[CountTensor]:
@@ -253,16 +268,22 @@ def _spread(patterns: Int64s, rows: range, along: int) -> Int64s:
     return spread
 
 
-def matched_rows(new: CountTensor, fitted: CountTensor, along: int, absent: Absent = "zero") -> CountTensor:
+def matched_rows(
+    new: CountTensor, fitted: CountTensor, along: int, absent: Absent = "zero", new_labels: NewLabels = "error"
+) -> CountTensor:
     """Return the new rows of mode `along` with the rows of `fitted`, in its order, in every other mode.
 
-    Labels that only `fitted` has become rows of zeros, or missing. Those that it lacks must have no counts.
+    Labels that only `fitted` has become rows of zeros, or missing. Those that it lacks must have no counts, or are
+    dropped with a warning and a finding in the report.
     """
     check_choice("absent", absent, get_args(Absent))
+    check_choice("new_labels", new_labels, get_args(NewLabels))
     check_same_modes(new, fitted, "Y_new")
     others = [mode for mode in range(new.ndim) if mode != along]
     for mode in others:
         new = _matched_mode(new, fitted, mode)
+    if new_labels == "drop":
+        new = _without_new_labels(new, fitted, along)
     labels, wanted = list(new.labels), list(new.labels)
     for mode in others:
         labels[mode], wanted[mode] = _checked_labels(mode, new, fitted), fitted.labels[mode]
@@ -294,6 +315,25 @@ def _matched_mode(new: CountTensor, fitted: CountTensor, mode: int) -> CountTens
     return new if used.all() else new.select({name: used})
 
 
+def _without_new_labels(new: CountTensor, fitted: CountTensor, along: int) -> CountTensor:
+    """Return the new rows without the labels, in other modes than `along`, that `fitted` does not have."""
+    known, found = {}, {}
+    for mode, (own, theirs) in enumerate(zip(new.labels, fitted.labels, strict=True)):
+        if mode != along and isinstance(own, tuple) and isinstance(theirs, tuple):
+            known[mode] = np.isin(np.array(own), np.array(theirs))
+            found[fitted.mode_names[mode]] = [own[row] for row in np.flatnonzero(~known[mode]).tolist()]
+    labels = {name: each for name, each in found.items() if each}
+    if not labels:
+        return new
+    rest = new.select(known)
+    finding = Finding("labels-left-out", "caution", {"counts": new.total - rest.total, "labels": labels})
+    warnings.warn(sentence(finding), stacklevel=4)
+    if new.report is None:
+        return rest
+    kept = {name: rows for name, rows in new.report.new_labels.items() if name not in found}
+    return with_parts(rest, report=replace(new.report, findings=(*new.report.findings, finding), new_labels=kept))
+
+
 def check_same_modes(new: CountTensor, fitted: CountTensor, argument: str) -> None:
     """Raise an InputError unless two tensors have the same modes; a mode without a name matches any."""
     names = enumerate(zip(new.mode_names, fitted.mode_names, strict=False))
@@ -320,7 +360,7 @@ def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLab
     if unknown:
         rule = (
             f"must have only labels of the fitted tensor in mode {name!r}: {label_hint(unknown[0], known)}; "
-            "to leave other rows out, set `new_labels` to 'drop' when you read the events, or use CountTensor.select"
+            "`new_labels='drop'` leaves other rows out"
         )
         raise InputError("Y_new", Described(f"a tensor with {_shown(unknown)} in mode {name!r}"), rule)
     return own

@@ -70,7 +70,7 @@ Patterns = Missing | NDArray[Any] | Sequence[Sequence[int | str | None]]
 MAX_DENSE_CELLS = 10**8
 _ROWS_PER_BLOCK = 100_000
 _SMALL_MODE = 1_000_000  # rows; an array of that many totals is cheap
-_LABELS_SHOWN = 3
+_LABELS_SHOWN, _HEAVIEST = 3, 5
 
 
 class CanonicalParts(NamedTuple):
@@ -229,6 +229,13 @@ class CountTensor:
         Tensors made from this one, pickles, runs and files (except `.tns`) keep it. Comparing tensors ignores it.
         """
         return self._parts.report
+
+    @property
+    def incomplete(self) -> dict[str, tuple[int, int]]:
+        """The periods that may be incomplete, each with the number of its observed days and of all its days."""
+        found = {} if self.report is None else self.report.incomplete
+        labels = {label for each in self.labels if found and isinstance(each, tuple) for label in each}
+        return {label: days for label, days in found.items() if label in labels}
 
     def mode(self, mode: int | str) -> int:
         """Return the position of a mode.
@@ -799,6 +806,11 @@ def summary_line(tensor: CountTensor, kind: str = "CountTensor") -> str:
     """Return the line that `repr` shows; it begins with the kind of the tensor."""
     lengths = " x ".join(str(length) for length in tensor.shape)
     return visible(", ".join([f"{kind}: {lengths} ({', '.join(tensor.mode_names)})", *_facts(tensor)]))
+
+
+def heaviest_labels(tensor: CountTensor) -> dict[str, list[tuple[str | int, int]]]:
+    """Return for each mode the labels with the largest counts, as the report on events has them."""
+    return {name: tensor.top_labels(mode, _HEAVIEST) for mode, name in enumerate(tensor.mode_names)}
 
 
 def _write_npz(tensor: CountTensor, target: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
@@ -13,7 +15,7 @@ from allocore.errors import NO_VALUE, InputError
 from allocore.findings import Finding, sentences
 
 _LEVELS = ("good", "note", "caution", "poor")
-_READING = ("format", "modes", "time", "count", "dedup", "diagonal")
+_READING = ("format", "modes", "time", "count", "header", "dedup", "diagonal")
 _CELL = "<{0} style='text-align:left;vertical-align:top'>{1}</{0}>"
 
 
@@ -45,6 +47,11 @@ class EventReport:
         With `like`, for each mode the labels that are not in that tensor, with their numbers of rows.
     empty_periods : tuple of str
         The periods between the first and the last that have no row and count as zeros.
+    incomplete : dict from str to (int, int)
+        The periods that seem to have been observed in part only, each with the number of its observed days and of all
+        its days.
+    days_apart : int, optional
+        The usual number of days from one date to the next, if there are enough dates.
     unobserved : int
         The number of kept rows in periods that are missing because they were not observed.
     inner_lines : int
@@ -76,9 +83,55 @@ class EventReport:
     heaviest: dict[str, list[tuple[str | int, int]]] = field(default_factory=dict)
     new_labels: dict[str, dict[str, int]] = field(default_factory=dict)
     empty_periods: tuple[str, ...] = ()
+    incomplete: dict[str, tuple[int, int]] = field(default_factory=dict)
+    days_apart: int | None = None
     unobserved: int = 0
     inner_lines: int = 0
     reading: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, reports: Sequence[EventReport], tensor: str, heaviest: Mapping[str, Any]) -> EventReport:
+        """Return the report of several tables, of which one tensor was made.
+
+        Parameters
+        ----------
+        reports : sequence of EventReport
+            The reports of the tables.
+        tensor, heaviest : str, dict
+            What the report says of the tensor.
+
+        Returns
+        -------
+        EventReport
+            Numbers are added up. `reading` is that of the first.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> reports = [ac.EventReport("custom", files=1, rows=rows, kept=rows) for rows in (3, 5)]
+        >>> ac.EventReport.joined(reports, "", {}).rows
+        8
+        """
+        added = ("files", "rows", "kept", "duplicates", "diagonal", "unobserved", "inner_lines")
+        dates = [each for report in reports for each in report.dates or ()]
+        found: list[Finding] = []
+        for finding in (each for report in reports for each in report.findings):
+            found += [] if finding in found else [finding]
+        return cls(
+            **{name: sum(getattr(report, name) for report in reports) for name in added},
+            format=", ".join(dict.fromkeys(report.format for report in reports)),
+            dropped=dict(sum((Counter(report.dropped) for report in reports), Counter())),
+            unknown=_added([report.unknown for report in reports]),
+            findings=tuple(found),
+            dates=(min(dates), max(dates)) if dates else None,
+            tensor=tensor,
+            heaviest=dict(heaviest),
+            new_labels=_added([report.new_labels for report in reports]),
+            empty_periods=tuple(dict.fromkeys(period for report in reports for period in report.empty_periods)),
+            incomplete={period: days for report in reports for period, days in report.incomplete.items()},
+            days_apart=next((report.days_apart for report in reports if report.days_apart), None),
+            reading=reports[0].reading,
+        )
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -163,6 +216,7 @@ class EventReport:
             empty = tuple(parts.get("empty_periods", ()))
             _check_reading(parts.get("reading", {}))
             changed = {"findings": tuple(found), "heaviest": heaviest, "dates": dates, "empty_periods": empty}
+            changed["incomplete"] = _checked_days(parts.get("incomplete", {}))
             report = cls(**(parts | changed))
             report.lines()  # whatever cannot be shown is an error now, not when it is printed
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -186,10 +240,23 @@ def _with_rows(texts: dict[str, int]) -> str:
     return first_few([f"{text!r} ({rows:,})" for text, rows in texts.items()])
 
 
+def _added(counted: Sequence[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+    """Return for each mode the numbers of rows of texts, added up."""
+    modes = dict.fromkeys(mode for each in counted for mode in each)
+    return {mode: dict(sum((Counter(each.get(mode, {})) for each in counted), Counter())) for mode in modes}
+
+
 def _checked_finding(kind: Any, level: Any, values: Any) -> Finding:
     if level not in _LEVELS:
         raise ValueError(f"a finding has the level {level!r}")
     return Finding(kind, level, values)
+
+
+def _checked_days(incomplete: Any) -> dict[str, tuple[int, int]]:
+    found = {label: (observed, days) for label, (observed, days) in incomplete.items()}
+    if not all(isinstance(number, int) for pair in found.values() for number in pair):
+        raise ValueError("the days of incomplete periods must be whole numbers")
+    return found
 
 
 def _check_reading(reading: Any) -> None:
@@ -199,6 +266,8 @@ def _check_reading(reading: Any) -> None:
         if name == "where":
             flat = [each for some in values for each in (some if isinstance(some, list) else [some])]
             known = all(each is None or isinstance(each, str | bool | int | float) for each in flat)
+        elif name == "header":
+            known = isinstance(value, bool)
         else:
             several = isinstance(value, dict | list)
             known = name in _READING and several == (name == "modes") and all(isinstance(each, str) for each in values)

@@ -438,7 +438,9 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
         _quantiles(forecast, cell, missing=bool(np.isnan(past_T[0])))
         for cell, past_T in zip(asked, past_NT, strict=True)
     ]
-    past_NT[:, ~np.asarray(forecast.coming.past.observed_T, dtype=bool)] = np.nan
+    coming = forecast.coming
+    past_NT[:, ~np.asarray(coming.past.observed_T, dtype=bool)] = np.nan
+    incomplete_T = np.asarray(coming.past.observed_T & ~coming.complete.observed_T, dtype=bool)
     with style.look():
         across = min(2, len(asked))
         down = -(-len(asked) // across)
@@ -449,7 +451,7 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
             left, top = wide * (n % across) + _LEFT, high * (n // across) + _TOP
             panel = sheet.panel(left, top, wide - _LEFT - 0.12, high - _TOP - _BELOW)
             named = [str(each) if isinstance(each, str | int) else ", ".join(map(str, each)) for each in cell.values()]
-            _fan(panel, forecast, past_NT[n], fans_NHL[n], clean(" / ".join(named)) or "all cells")
+            _fan(panel, forecast, past_NT[n], incomplete_T, fans_NHL[n], clean(" / ".join(named)) or "all cells")
         return figure_or_axes(sheet.ax, ax)
 
 
@@ -460,10 +462,19 @@ def _quantiles(forecast: Forecast, cell: Mapping[str, Any], *, missing: bool) ->
     return found[[f"{level:g}" for level in _FAN_LEVELS]].to_numpy(dtype=np.float64)
 
 
-def _fan(panel: Axes, forecast: Forecast, past_T: Floats, fan_HL: Floats, title: str) -> None:
+def _fan(panel: Axes, forecast: Forecast, past_T: Floats, incomplete_T: Flags, fan_HL: Floats, title: str) -> None:
+    """Draw the past and the fan, which begins at the last complete period; incomplete periods are hollow points."""
     periods, horizon = len(past_T), len(fan_HL)
-    x = np.arange(periods - 1, periods + horizon)
-    low, lower, middle, upper, high = np.vstack([np.full((1, fan_HL.shape[1]), past_T[-1]), fan_HL]).T
+    complete = np.flatnonzero(~incomplete_T)
+    last = int(complete[-1]) if len(complete) else periods - 1
+    x = np.array([last, *range(periods, periods + horizon)])
+    low, lower, middle, upper, high = np.vstack([np.full((1, fan_HL.shape[1]), past_T[last]), fan_HL]).T
+    if incomplete_T.any():
+        rows = np.flatnonzero(incomplete_T)
+        hollow: dict[str, Any] = {"markerfacecolor": "none", "markersize": 3, "markeredgewidth": 0.7}
+        panel.plot(rows, past_T[rows], "o", color=style.GREY, label="incomplete", **hollow)
+        panel.legend(loc="lower left", fontsize=style.SMALL, frameon=False, handletextpad=0.1, borderaxespad=0.1)
+        past_T = np.where(incomplete_T, np.nan, past_T)
     panel.plot(np.arange(periods), past_T, color=style.GREY, linewidth=0.9, marker="o", markersize=1.6)
     panel.fill_between(x, low, high, color=style.BLUE, alpha=0.16, linewidth=0)
     panel.fill_between(x, lower, upper, color=style.BLUE, alpha=0.3, linewidth=0)
