@@ -4,7 +4,7 @@
     classes       Would another run find the same classes?    the share of the counts in classes that it would find
     fit           Does the model look like the data?          the share of statistics that agree with simulated data
 
-R-hat and effective sample sizes decide none of them: chains of this model settle in different modes, and stay there
+R-hat and effective sample sizes decide none of them: chains of this model find different solutions, and keep them
 however long they run. They are in the table, for experts. Advice follows a sentence only if it can change the light.
 """
 

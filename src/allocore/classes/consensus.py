@@ -23,7 +23,7 @@ from allocore.classes.tables import TidyTable, band_table, class_table, sharing_
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
 from allocore.errors import whole_number
 from allocore.findings import Finding
-from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.kernels.elementary import Floats, Ints
 from allocore.progress import draw_bar
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys
@@ -32,8 +32,6 @@ _CLUSTER_DRAWS = 100  # of all chains, to find clusters; more do not change them
 _MOST_DRAWS = 1000  # for support, shares and sharing: the standard error of a share is then at most 1.6%
 _QUANTILE_DRAWS, _LEAST_DRAWS, _MOST_NUMBERS = 100, 8, 50_000_000  # quantiles need many profiles at once
 _MOST_CLASSES = 500  # Tucker cores can have more locations than can be matched; smaller ones hardly matter
-# Classes with a smaller share are shown after the others, and so are those that fewer chains hold (draws of one chain).
-_SMALL, _WEAK = 0.002, 0.75
 _MENTIONED = 0.005  # smaller shares are not mentioned in a sentence
 _SHARED = 0.5  # two classes are shown with one factor if they have it in this share of the draws that hold both
 
@@ -49,7 +47,7 @@ def find_consensus(record: Record, folder: Path | None, known: Known | None, pro
     if folder is not None and record.chosen is None:
         return Consensus(record, found, number_and_save(folder, record, found, names))
     known = saved.numbers.known if saved is not None else known
-    return Consensus(record, found, number_classes(found.mean_profiles, names, known))
+    return Consensus(record, found, number_classes(found.mean_profiles, names, known, found.apart))
 
 
 def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
@@ -412,13 +410,12 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
     for m, sharing_CC in enumerate(found.sharing):
         group_C = average_linkage(1.0 - sharing_CC, 1.0 - _SHARED)
         location_CM[:, m] = [number_C[group_C == group].min() for group in group_C]
-    apart_C = (share_C < _SMALL) | (found.support < _WEAK)
     folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
     no_chains = np.full(len(share_C), np.nan)
     return ClassSummary(
         tensor=tensor,
         source=f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}",
-        findings=tuple(_findings(record, found, apart_C)),
+        findings=tuple(_findings(record, found)),
         counted=record.spec.observation.class_sizes,
         modes=modes,
         number_C=number_C,
@@ -427,7 +424,7 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
         share_C=share_C,
         interval_C2=found.share_interval,
         support=Support(found.support_draws, found.support_chains if chains > 1 else no_chains, chains),
-        apart_C=apart_C,
+        apart_C=found.apart,
         location_CM=location_CM,
         factors=factors_in_use(profiles_of(tensor, modes, found.factors), location_CM, share_C),
         profiles=profiles_of(tensor, modes, found.profiles),
@@ -436,8 +433,8 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
     )
 
 
-def _findings(record: Record, found: Estimates, apart_C: Flags) -> Iterator[Finding]:
-    chains, share_C = len(record.core_values), found.share
+def _findings(record: Record, found: Estimates) -> Iterator[Finding]:
+    chains, share_C, apart_C = len(record.core_values), found.share, found.apart
     covered, number = float(share_C.sum()), len(share_C)
     if not number:
         yield Finding("no-common-class", "caution", {"chains": chains})

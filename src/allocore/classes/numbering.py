@@ -20,7 +20,7 @@ from allocore._io import ProcessLock, replacing
 from allocore.classes.estimates import Estimates
 from allocore.classes.matching import HOLDS, directions, match_similar, similarities
 from allocore.classes.names import names_of
-from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.storage.record import Record
 from allocore.tensor.files import read_npz
 
@@ -68,8 +68,13 @@ def _made_from(record: Record) -> tuple[int, int, int]:
     return chains, draws, int(record.draw_sweeps[-1])
 
 
-def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None) -> Numbers:
-    """Give known numbers and names to classes of an earlier consensus, and new ones, from `names`, to the others."""
+def number_classes(
+    profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None, last_C: Flags | None = None
+) -> Numbers:
+    """Give known numbers and names to classes of an earlier consensus, and new ones, from `names`, to the others.
+
+    New classes are numbered in their order, those of `last_C` after the others.
+    """
     if known is None:
         known = Known(np.zeros(0, dtype=np.int64), (), tuple(mean_DC[:, :0] for mean_DC in profiles))
     similarity_CK = similarities(directions(profiles), directions(known.profiles), HOLDS)
@@ -77,6 +82,8 @@ def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: 
     number_C = np.full(len(names), -1)
     number_C[ours] = known.number_K[theirs]
     new = np.flatnonzero(number_C < 0)
+    if last_C is not None:
+        new = new[np.argsort(last_C[new], kind="stable")]
     number_C[new] = known.number_K.max(initial=-1) + 1 + np.arange(len(new))
     same = similarity_CK[ours, theirs] >= _SAME
     own, earlier = ours[same], theirs[same]
@@ -113,12 +120,12 @@ def number_and_save(folder: Path, record: Record, found: Estimates, names: tuple
     """Give numbers that agree with the file, and write it, unless it has more draws or cannot be written."""
     with suppress(OSError), ProcessLock(folder / _LOCK, timeout=_SECONDS):
         saved = _read_again(folder, record)
-        numbers = number_classes(found.mean_profiles, names, saved.numbers.known if saved else None)
+        numbers = number_classes(found.mean_profiles, names, saved.numbers.known if saved else None, found.apart)
         if saved is None or (saved.sweep, saved.chains) <= (_made_from(record)[2], len(record.core_values)):
             write_consensus(folder, record, found, numbers)
         return numbers
     saved = _read_again(folder, record)
-    return number_classes(found.mean_profiles, names, saved.numbers.known if saved else None)
+    return number_classes(found.mean_profiles, names, saved.numbers.known if saved else None, found.apart)
 
 
 def _read_again(folder: Path, record: Record) -> Saved | None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
 from rich.text import Text
@@ -86,7 +87,29 @@ _STOPPED, _BUG = 130, 70
 # Some versions of Typer have their own copy of click. This is the base class of Typer's errors in all versions.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
+
+class _PlainFlags:
+    """Shows flags in the help by their names alone, without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, flags without a type to show."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in found:
+            if getattr(each, "is_flag", False):
+                each.metavar = ""
+        return found
+
+
+class _Group(_PlainFlags, typer.core.TyperGroup):
+    pass
+
+
+class _Command(_PlainFlags, typer.core.TyperCommand):
+    pass
+
+
 app = typer.Typer(
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -266,6 +289,7 @@ def arrange_help(app: typer.Typer) -> None:
     app.registered_commands.sort(key=lambda command: list(panel_of).index(_command_name(command)))
     for command in app.registered_commands:
         command.rich_help_panel = panel_of[_command_name(command)]
+        command.cls = _Command
         callback: Any = command.callback
         paragraphs = [" ".join(each.split()) for each in inspect.cleandoc(callback.__doc__).split("\n\n")]
         examples = [f"  {each}" for each in paragraphs if each.startswith(_EXAMPLE)]
