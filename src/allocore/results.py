@@ -1117,7 +1117,7 @@ def write_report(
     path : str or path, default: report.html
         The file to write or replace; folders are created. Without a path, the function prints where the file is.
     title : str, optional
-        The title of the page; by default the names of the modes.
+        The title of the page; by default what was counted, by which modes, and when.
     draw, chain : int or "best", optional
         As for `Posterior.class_summary`.
     surprises : int, default: 50

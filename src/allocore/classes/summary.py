@@ -105,11 +105,19 @@ class Profile:
         if self.empty:
             return "too small to tell"
         if self.even:
-            return f"evenly over all {len(self.share_D)}"
+            return self.even_words
         named = self.top(top)
         if self.mode.are_weeks:
             named = self._stretches(np.isin(np.arange(len(self.share_D)), self.heaviest[: len(named)]))
         return ", ".join(f"{label} {share:.0%}" for label, share in named)
+
+    @property
+    def even_words(self) -> str:
+        """An even profile in words, with its lowest and its highest share if they differ: no two are quite the same."""
+        ends = self.heaviest[[np.count_nonzero(self.share_D) - 1, 0]].tolist()
+        low, high = (f"{self.share_D[row]:.1%}" for row in ends)
+        least, most = map(self.mode.label, ends)
+        return f"evenly over all {len(self.share_D)}" + (f" ({least} {low} to {most} {high})" if low != high else "")
 
     def peaks(self, most: int = 3) -> list[tuple[str, float]]:
         """Return the stretches of rows with at least half of the highest share, and their shares, largest first."""

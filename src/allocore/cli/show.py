@@ -158,7 +158,7 @@ def figures(
 def report(
     run: RunPath,
     out: Annotated[Path, typer.Option(help="Write the page to this file (.html). It needs no other files.")],
-    title: Annotated[str | None, typer.Option(help="The heading; the modes of the tensor by default.")] = None,
+    title: Annotated[str | None, typer.Option(help="The heading; what was counted, and when, by default.")] = None,
     surprises: Annotated[int, typer.Option(help="Number of surprising cells to list.")] = 50,
     draw: Draw = None,
     chain: Chain = None,

@@ -23,6 +23,8 @@ from allocore.classes.summary import ShownDraw
 from allocore.errors import InputError, whole_number
 from allocore.report.fit import Fit
 from allocore.report.page.payload import payload
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.labels import label_kind
 
 _LIBRARIES = ("d3.js", "plot.js", "topojson.js")
 _START = "app.js"
@@ -47,7 +49,7 @@ def write_page(
     if target.is_dir():
         raise InputError("path", str(target), "must be a file such as report.html, not a folder")
     surprises = whole_number("surprises", surprises, least=0)
-    title = " x ".join(post.record.tensor.mode_names) if title is None else str(title)
+    title = default_title(post.record.tensor) if title is None else str(title)
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
     page = render(payload(post, title, draw=draw, chain=chain, surprises=found))
@@ -57,6 +59,17 @@ def write_page(
     if path is None:
         print(f"Report written to {target.resolve()}: open it in a browser")
     return target
+
+
+def default_title(tensor: CountTensor) -> str:
+    """Return what was counted, by which modes, and when: "ICEWS events by source, target and month, 2018-01 to 2019-12"."""
+    names, report = tensor.mode_names, tensor.report
+    counted = "Counts" if report is None else "Events"
+    if report is not None and report.format != "custom":
+        counted = f"{report.format.upper()} events"
+    times = [labels for labels in tensor.labels if label_kind(labels) == "time"]
+    span = f", {times[0][0]} to {times[0][-1]}" if len(times) == 1 and len(times[0]) > 1 else ""
+    return f"{counted} by {', '.join(names[:-1])} and {names[-1]}{span}"
 
 
 def render(values: dict[str, Any]) -> str:

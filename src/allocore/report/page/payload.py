@@ -169,7 +169,7 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
         "labels": labels,
         "starts": [_start(label) for label in labels] if mode.kind == "time" else None,
         "iso": [each.iso3 if each else None for each in map(resolve, labels)] if mode.kind == "country" else None,
-        "even": [each.even for each in shown],
+        "even": [each.even_words if each.even else None for each in shown],
         "peaks": [each.peaks() for each in shown] if mode.kind == "time" else None,
         "rows": None if rows_NR is None else _packed(np.searchsorted(shown_R, rows_NR), "<u4"),
         "shares": _packed(_chosen([each.share_D for each in shown], rows_NR), "<f4"),

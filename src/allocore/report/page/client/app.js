@@ -6,14 +6,14 @@ import { classView } from "./class_view.js";
 import { compareView } from "./compare_view.js";
 import { link, make } from "./elements.js";
 import { factorView } from "./factor_view.js";
-import { classNumbered, classes, given, modes, titleOf } from "./model.js";
+import { classNumbered, classes, given, inOrder, modes, titleOf } from "./model.js";
 import { overview } from "./overview.js";
 import { surprisesView } from "./surprises_view.js";
 
 const VIEWS = [
   ["#/", "Overview"],
   ["#/classes", "Classes"],
-  [`#/compare/${classes.slice(0, 2).map((one) => one.number)}`, "Compare"],
+  [`#/compare/${inOrder.slice(0, 2).map((one) => one.number)}`, "Compare"],
   ...(given.surprises ? [["#/surprises", "Surprises"]] : []),
 ];
 
