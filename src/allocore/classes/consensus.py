@@ -284,6 +284,34 @@ class Consensus:
         """The findings in words."""
         return self.summary.sentences
 
+    def locations(self, chain: int, draw: int) -> NDArray[np.int64]:
+        """Return the location of each class in the core of one draw.
+
+        Parameters
+        ----------
+        chain, draw : int
+            The numbers of the chain and of the draw.
+
+        Returns
+        -------
+        ndarray of int64, shape (C, M)
+            Its factor in every mode, as in `Posterior.core_locations`; -1 if the draw does not hold the class.
+
+        Examples
+        --------
+        >>> found = post.consensus()
+        >>> found.locations(0, 9).shape == (len(found.share), 5)
+        True
+        """
+        classes = ClassReader(self._record).read(chain, draw, _MOST_CLASSES)
+        centres = directions(self.estimates.mean_profiles)
+        ours, clusters = match_similar(
+            similarities(directions(classes.profiles), centres, HOLDS), HOLDS, classes.share_C
+        )
+        location_CM = np.full((len(self.share), len(self.summary.modes)), -1, dtype=np.int64)
+        location_CM[clusters] = classes.location_CM[ours]
+        return location_CM
+
     def classes(self, top: int = 5) -> pd.DataFrame:
         """Return the classes as a table, largest first.
 
