@@ -168,15 +168,19 @@ class Diagnosis:
         numbers = self.table.to_string(float_format=lambda number: f"{number:.4g}", index_names=False)
         return "\n".join([*answers, "", numbers, "", *sentences((*self.likelihood, *self.details))])
 
-    def _repr_html_(self) -> str:
-        answers = "".join(
+    @property
+    def answers_html(self) -> str:
+        """The three answers as HTML, for a notebook."""
+        return "".join(
             f"<p><strong>{each.level.capitalize()}: {escape(each.question)}</strong> "
             f"{escape(' '.join(each.sentences))}</p>"
             for each in self.answers
         )
+
+    def _repr_html_(self) -> str:
         items = "".join(f"<li>{escape(each)}</li>" for each in sentences((*self.likelihood, *self.details)))
         numbers = self.table.to_html(float_format=lambda number: f"{number:.4g}")
-        return f"{answers}{numbers}<ul>{items}</ul>"
+        return f"{self.answers_html}{numbers}<ul>{items}</ul>"
 
 
 def diagnose(

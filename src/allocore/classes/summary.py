@@ -105,7 +105,7 @@ class Profile:
         if self.empty:
             return "too small to tell"
         if self.even:
-            return self.even_words
+            return f"evenly over all {len(self.share_D)}"
         named = self.top(top)
         if self.mode.are_weeks:
             named = self._stretches(np.isin(np.arange(len(self.share_D)), self.heaviest[: len(named)]))
@@ -144,6 +144,10 @@ class Factor(Profile):
     number: int
     classes: tuple[int, ...]
     mass: float
+
+    def words(self, top: int) -> str:
+        """Return the heaviest labels in words; an even factor has its extremes, because several factors may be even."""
+        return self.even_words if self.even and not self.empty else super().words(top)
 
 
 class Support(NamedTuple):

@@ -42,7 +42,7 @@ EXIT_CODES = {
 _COMMANDS = {
     "Get started": ("demo", "info", "tensor"),
     "Fit": ("fit", "resume"),
-    "Look at results": ("summary", "report", "figures"),
+    "Look at results": ("summary", "report", "figures", "table"),
     "Predict and evaluate": ("predict", "evaluate", "check", "fold-in", "forecast"),
     "Choose a model": ("compare", "select-budget"),
 }
@@ -58,7 +58,7 @@ _OPTIONS = {
     "Input": ("draw", "chain", "on_error"),
     "Output": (
         "out", "rows", "top", "number", "profiles", "factors", "draws_out", "figure", "formats", "title", "surprises",
-        "open_it", "interval",
+        "open_it", "interval", "format", "caption",
     ),
 }  # fmt: skip
 _EXAMPLE = "allocore "

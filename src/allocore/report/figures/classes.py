@@ -172,8 +172,8 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
             least = _needed(modes, [min(name, _LEAST_NAMES) for name in names])
             wide = max(wide, min(_needed(modes, names), _WIDEST), least)
         across = wide if ax is None else style.inches(ax)[0]
-        names = [_name_lines(summary, place, across) for place in places]
-        headings = [_HEADING + _NAME_LINE * (len(name) - 1) for name in names]
+        titles = [_name_lines(summary, place, across) for place in places]
+        headings = [_HEADING + _NAME_LINE * (len(title) - 1) for title in titles]
         tall = sum(headings) + (_ROW - _HEADING) * len(lines) * len(places) + above + 0.06
         sheet = style.Sheet(ax or style.new_axes(wide, tall))
         high = (sheet.height - above - sum(headings)) / (len(places) * len(lines))
@@ -186,7 +186,7 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
             upper = _CAPTION + sum(headings[:turn]) + turn * len(lines) * high + _APART * (turn >= strong)
             if turn == strong:
                 sheet.text(_GAP, upper - _APART + 0.08, APART, color=style.FAINT, weight="bold", gid="apart")
-            _write_heading(sheet, summary, place, upper, names[turn])
+            _write_heading(sheet, summary, place, upper, titles[turn])
             for number, line in enumerate(lines):
                 slots = _slots(_on_line(summary.modes, line), _on_line(wishes, line), sheet.width)
                 for mode, slot in zip(line, slots, strict=True):
@@ -205,8 +205,8 @@ def _caption(summary: ClassSummary, places: list[int], threshold: float) -> str:
     bands = "; bands and pale bars are 90% intervals over the draws" if summary.is_consensus else ""
     return (
         f"{named} of the {summary.source}. Each panel is a mode, each stem the share of a label in the "
-        f"{summary.counted} of the class{bands}. Stems below {threshold:.0%} are grey. The names of classes that use "
-        "the same factor stand below the name of the mode, with a probability if it is less than one."
+        f"{summary.counted} of the class{bands}. Stems below {threshold:.0%} are grey. The numbers of other "
+        "classes that use the same factor stand below the name of the mode, with a probability if it is less than one."
     )
 
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from allocore.classes.names import share_words, source_words
 from allocore.classes.summary import ClassSummary, ShownDraw, ShownMode
-from allocore.errors import NO_VALUE, InputError, whole_number
+from allocore.errors import NO_VALUE, InputError
 from allocore.forecast.forecast import Forecast
 from allocore.kernels.elementary import Floats
 from allocore.report.figures import style
@@ -120,7 +120,9 @@ def _mode(summary: ClassSummary, mode: str | int | None, forecast: Forecast | No
     found = time_mode(summary.modes)
     if found is None:
         names = ", ".join(summary.mode_names)
-        raise InputError("mode", NO_VALUE, f"must name the mode of time, one of {names}: no labels, or several, are periods")
+        raise InputError(
+            "mode", NO_VALUE, f"must name the mode of time, one of {names}: no labels, or several, are periods"
+        )
     return found
 
 
@@ -244,7 +246,11 @@ def _stacked(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes 
     values_CT = np.concatenate([shown.mean_CT, shown.coming_CH], axis=1)
     others = [place for place in range(len(values_CT)) if place not in chosen]
     layers: list[tuple[str, str, Floats]] = [
-        (f"{summary.number_C[place]}: {summary.names[place]}", _STACK_COLOURS[turn % len(_STACK_COLOURS)], values_CT[place])
+        (
+            f"{summary.number_C[place]}: {summary.names[place]}",
+            _STACK_COLOURS[turn % len(_STACK_COLOURS)],
+            values_CT[place],
+        )
         for turn, place in enumerate(chosen)
     ]
     if others:

@@ -233,7 +233,16 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
             share_SDC = post.consensus().shares_by_draw
             low, high = np.quantile(np.cumsum(share_SDC, axis=-1), _BAND, axis=(0, 1))
             low, high = np.append(0.0, low), np.append(0.0, high)
-            plot.fill_between(range(number + 1), low, high, color=style.BLUE, alpha=0.2, linewidth=0.0, gid="band", label="90% interval")
+            plot.fill_between(
+                range(number + 1),
+                low,
+                high,
+                color=style.BLUE,
+                alpha=0.2,
+                linewidth=0.0,
+                gid="band",
+                label="90% interval",
+            )
         plot.plot(np.arange(number + 1), share, color=style.BLUE, linewidth=1.2, gid="held")
         if number <= 60:
             plot.plot(np.arange(1, number + 1), share[1:], "o", color=style.BLUE, markersize=2, gid="classes")
@@ -253,9 +262,7 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
         if summary.is_consensus:
             plot.legend(loc="lower right", fontsize=style.SMALL)
             banded = "; the band is the 90% interval over the draws"
-        caption = (
-            f"The share of all {summary.counted} in the largest classes of the {summary.source}, by their number{banded}."
-        )
+        caption = f"The share of all {summary.counted} in the largest classes of the {summary.source}, by their number{banded}."
         return figure_or_axes(plot, ax, caption)
 
 

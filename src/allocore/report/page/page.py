@@ -21,6 +21,7 @@ from typing import Any
 from allocore._io import replacing
 from allocore.classes.summary import ShownDraw
 from allocore.errors import InputError, whole_number
+from allocore.forecast.forecast import Forecast
 from allocore.report.fit import Fit
 from allocore.report.page.payload import payload
 from allocore.tensor.count_tensor import CountTensor
@@ -29,6 +30,7 @@ from allocore.tensor.labels import label_kind
 _LIBRARIES = ("d3.js", "plot.js", "topojson.js")
 _START = "app.js"
 _DEFAULT = "report.html"
+_HORIZON = 3
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _IMPORT = re.compile(r'^import \{((?:\s*[\w$]+,)*\s*[\w$]+,?\s*)\} from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|const|class) ([\w$]+))", re.MULTILINE)
@@ -43,6 +45,7 @@ def write_page(
     draw: ShownDraw = None,
     chain: int | None = None,
     surprises: int = 50,
+    horizon: int | None = None,
 ) -> Path:
     """Write the page of a posterior: see `allocore.write_report`."""
     target = Path(_DEFAULT if path is None else path)
@@ -52,13 +55,24 @@ def write_page(
     title = default_title(post.record.tensor) if title is None else str(title)
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
-    page = render(payload(post, title, draw=draw, chain=chain, surprises=found))
+    future = _forecast(post, horizon)
+    page = render(payload(post, title, draw=draw, chain=chain, surprises=found, forecast=future))
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as file:
         file.write(page.encode("utf-8"))
     if path is None:
         print(f"Report written to {target.resolve()}: open it in a browser")
     return target
+
+
+def _forecast(post: Fit, horizon: int | None) -> Forecast | None:
+    """A forecast of this many periods; without a number, of a few if the run has a time that can be continued."""
+    if horizon is not None:
+        return post.forecast(horizon) if whole_number("horizon", horizon, least=0) else None
+    try:
+        return post.forecast(_HORIZON) if post.record.core_values.shape[1] else None
+    except InputError:
+        return None
 
 
 def default_title(tensor: CountTensor) -> str:
