@@ -1166,8 +1166,8 @@ def paper_table(
     posterior : Posterior, fitted model or path
         A posterior, a fitted model, or the folder of a run.
     format : {"latex", "markdown", "html"}, default: "markdown"
-        LaTeX needs the packages array and booktabs. Markdown has the caption below the table, as Pandoc reads it. HTML is
-        a page whose table can be pasted into Word.
+        LaTeX needs the packages array and booktabs. Markdown has the caption below the table, as Pandoc reads it. HTML
+        is a page whose table can be pasted into Word.
     rows, top : int
         How many classes, and how many labels of each profile, to name.
     caption : str, optional

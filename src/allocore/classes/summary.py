@@ -114,7 +114,7 @@ class Profile:
     @property
     def even_words(self) -> str:
         """An even profile in words, with its lowest and its highest share if they differ: no two are quite the same."""
-        ends = self.heaviest[[np.count_nonzero(self.share_D) - 1, 0]].tolist()
+        ends: list[int] = self.heaviest[[int(np.count_nonzero(self.share_D)) - 1, 0]].tolist()
         low, high = (f"{self.share_D[row]:.1%}" for row in ends)
         least, most = map(self.mode.label, ends)
         return f"evenly over all {len(self.share_D)}" + (f" ({least} {low} to {most} {high})" if low != high else "")

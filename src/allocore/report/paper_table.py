@@ -75,8 +75,8 @@ def _caption(summary: ClassSummary, places: Sequence[int], support: str) -> str:
     }
     return (
         f"{which} of the {summary.source}, which have {together:.0%} of all {summary.counted}. Share: of all "
-        f"{summary.counted}{intervals}.{means.get(support, '')} For each mode: the labels with the largest shares in the "
-        "class, or its peaks over time."
+        f"{summary.counted}{intervals}.{means.get(support, '')} For each mode: the labels with the largest shares "
+        "in the class, or its peaks over time."
     )
 
 

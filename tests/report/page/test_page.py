@@ -69,6 +69,7 @@ VIEWS = {
     "compare/0,1,3": ("Compare", ".chart svg"),
     "factor/0/0": ("sender #0", ".classtable tbody tr"),
     "surprises": ("Surprises", "tbody tr"),
+    "forecast": ("Forecast", ".chart svg"),
     "class/99": ("Not found", "a:text-is('Go to the overview')"),
 }
 

@@ -120,9 +120,8 @@ def _mode(summary: ClassSummary, mode: str | int | None, forecast: Forecast | No
     found = time_mode(summary.modes)
     if found is None:
         names = ", ".join(summary.mode_names)
-        raise InputError(
-            "mode", NO_VALUE, f"must name the mode of time, one of {names}: no labels, or several, are periods"
-        )
+        rule = f"must name the mode of time, one of {names}: no labels are periods, or those of several modes are"
+        raise InputError("mode", NO_VALUE, rule)
     return found
 
 
@@ -160,7 +159,7 @@ class _Course(NamedTuple):
 
     @property
     def periods(self) -> int:
-        return self.mean_CT.shape[1]
+        return int(self.mean_CT.shape[1])
 
     def ticks(self, points: float) -> style.Ticks:
         if label_kind(self.labels) == "time":
@@ -170,8 +169,8 @@ class _Course(NamedTuple):
 
 def _wide(table: "pd.DataFrame", name: str, summary: ClassSummary, forecast: Forecast) -> Floats:
     """A column of `Forecast.by_class` as an array (C, H), in the order of the summary."""
-    wide = table.pivot(index="class", columns=forecast.mode, values=name)
-    return wide.loc[summary.number_C.tolist(), list(forecast.periods)].to_numpy(dtype=np.float64)
+    values = dict(zip(zip(table["class"], table[forecast.mode], strict=True), table[name], strict=True))
+    return np.array([[values[number, period] for period in forecast.periods] for number in summary.number_C.tolist()])
 
 
 def _panels(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes | None) -> style.Sheet:
@@ -218,13 +217,16 @@ def _draw_course(ax: Axes, shown: _Course, place: int) -> None:
     if shown.low_CT is not None and shown.high_CT is not None:
         low, high = shown.low_CT[place], shown.high_CT[place]
         ax.fill_between(x[:periods], low, high, color=style.BLUE, alpha=_BAND, linewidth=0.0, gid="band")
-    few = {"marker": "o", "markersize": 1.8} if periods <= 40 else {}
+    few: dict[str, Any] = {"marker": "o", "markersize": 1.8} if periods <= 40 else {}
     ax.plot(x[:periods], past, color=style.BLUE, linewidth=1.0, gid="past", **few)
     if shown.coming_CH.size:
         # From the last period on, so that the two are joined.
-        joined = [np.append(past[-1], values_CH[place]) for values_CH in (shown.coming_CH, shown.low_CH, shown.high_CH)]
-        ax.fill_between(x[periods - 1 :], *joined[1:], color=_COMING, alpha=_BAND, linewidth=0.0, gid="coming band")
-        ax.plot(x[periods - 1 :], joined[0], color=_COMING, linewidth=1.0, gid="coming")
+        after = x[periods - 1 :]
+        middle, low, high = (
+            np.append(past[-1], values_CH[place]) for values_CH in (shown.coming_CH, shown.low_CH, shown.high_CH)
+        )
+        ax.fill_between(after, low, high, color=_COMING, alpha=_BAND, linewidth=0.0, gid="coming band")
+        ax.plot(after, middle, color=_COMING, linewidth=1.0, gid="coming")
         ax.axvline(periods - 0.5, color=style.FAINT, linewidth=0.6, linestyle=(0, (2, 2)))
     ax.set_ylim(bottom=0.0)
     _dress(ax, shown, 3)

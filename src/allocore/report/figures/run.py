@@ -177,8 +177,8 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
         chains = len(post.record.stats["classes"])
         style.name_chains(sheet, chains, sheet.width - 0.1, sheet.height - 0.16)
         caption = (
-            f"How many classes and factors are in use, in the {len(drawn):,} draws of each of {plural(chains, 'chain')}. "
-            "A line marks the median."
+            f"How many classes and factors are in use, in the {len(drawn):,} draws of each of "
+            f"{plural(chains, 'chain')}. A line marks the median."
         )
         return figure_or_axes(sheet.ax, ax, caption)
 
@@ -262,7 +262,10 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
         if summary.is_consensus:
             plot.legend(loc="lower right", fontsize=style.SMALL)
             banded = "; the band is the 90% interval over the draws"
-        caption = f"The share of all {summary.counted} in the largest classes of the {summary.source}, by their number{banded}."
+        caption = (
+            f"The share of all {summary.counted} in the largest classes of the {summary.source}, by their "
+            f"number{banded}."
+        )
         return figure_or_axes(plot, ax, caption)
 
 

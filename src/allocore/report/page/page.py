@@ -76,7 +76,7 @@ def _forecast(post: Fit, horizon: int | None) -> Forecast | None:
 
 
 def default_title(tensor: CountTensor) -> str:
-    """Return what was counted, by which modes, and when: "ICEWS events by source, target and month, 2018-01 to 2019-12"."""
+    """Return what was counted, by which modes, and when: "ICEWS events by source and month, 2018-01 to 2019-12"."""
     names, report = tensor.mode_names, tensor.report
     counted = "Counts" if report is None else "Events"
     if report is not None and report.format != "custom":
