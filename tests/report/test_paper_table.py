@@ -11,7 +11,7 @@ from support.consensus_cases import consensus
 from support.errors import refused
 from support.handmade_posterior import COUNTRIES, MONTHS, NAMES, posterior
 
-WICKED = ("50% of $x_1 & more", "a|b *c* <i>", "{d} \\e ~^#")
+WICKED = ("50% of $x_1 & more", "a|b *c* <i> {d} \\e ~^#", "plain")
 
 
 def test_markdown_has_a_line_for_each_class_weak_ones_last_and_a_caption():
@@ -64,7 +64,21 @@ class Cells(HTMLParser):
 
 def test_html_has_its_styles_in_the_cells_and_labels_as_text():
     found = Cells(ac.paper_table(posterior(labels=(COUNTRIES, COUNTRIES, WICKED, MONTHS)), "html"))
-    assert found.tags <= {"html", "head", "meta", "title", "body", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
+    assert found.tags <= {
+        "html",
+        "head",
+        "meta",
+        "title",
+        "body",
+        "p",
+        "b",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    }
     assert [len(row) for row in found.rows] == [len(NAMES) + 3] * 5
     assert any("a|b *c* <i>" in cell for row in found.rows for cell in row)
 

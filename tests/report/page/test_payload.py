@@ -384,9 +384,7 @@ def test_a_period_begins_on_its_first_day(label, start):
 def test_the_title_says_what_was_counted_by_which_modes_and_when():
     tensor = forecast_cases.tensor()
     assert default_title(tensor) == "Counts by who, whom and month, 2017-07 to 2018-06"
-    events = ac.read_events(
-        pd.DataFrame({"store": ["A", "B"], "item": ["tea", "rice"]}), modes=["store", "item"]
-    )
+    events = ac.read_events(pd.DataFrame({"store": ["A", "B"], "item": ["tea", "rice"]}), modes=["store", "item"])
     assert default_title(events) == "Events by store and item"
 
 
@@ -414,5 +412,5 @@ def test_the_page_forecasts_only_a_run_whose_time_can_be_continued(tmp_path):
     assert len(forecast_of(post, horizon=1)["labels"]) == 13
     assert forecast_of(post, horizon=0) is None
     assert forecast_of(large_posterior((4, 3), 2)) is None
-    with pytest.raises(ac.InputError, match="^mode "):
+    with pytest.raises(ac.InputError, match=r"^mode "):
         forecast_of(large_posterior((4, 3), 2), horizon=2)

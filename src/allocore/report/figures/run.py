@@ -350,16 +350,20 @@ def write_all(
         raise InputError("folder", str(folder), "must be a folder, and there is a file in its place") from None
     written: list[Path] = []
     captions = []
+
+    def one_more(file: Path) -> None:
+        written.append(file)
+        if progress:
+            progress(file)
+
     for name, make in _figures(post, rows, on_page, draw, chain):
         figure = make()
-        captions.append(f"**{name}.** {figure.caption}\n")
         for file in write_figure(figure, Path(folder) / name, chosen):
-            written.append(file)
-            if progress:
-                progress(file)
-    written.append(Path(folder) / CAPTIONS)
-    with replacing(written[-1]) as stream:
+            one_more(file)
+        captions.append(f"**{name}.** {figure.caption}\n")
+    with replacing(Path(folder) / CAPTIONS) as stream:
         stream.write("\n".join(captions).encode("utf-8"))
+    one_more(Path(folder) / CAPTIONS)
     return written
 
 
