@@ -7,6 +7,7 @@ import allocore as ac
 from allocore import figures
 from allocore.errors import InputError
 from allocore.report.figures import run as figure_files
+from allocore.report.figures.style import Figure
 from support.errors import refused
 from support.figure_cases import posterior, write_without_drawing
 
@@ -35,7 +36,7 @@ def files(tmp_path_factory):
 def test_all_figures_are_written_in_all_formats_to_a_folder_that_had_to_be_made(tmp_path, monkeypatch):
     write_without_drawing(monkeypatch)
     files = figures.write_all(posterior(), tmp_path / "new" / "folder", on_page=2)
-    stems = ["classes-1", "classes-2", "core", "factors-who", "factors-what", "factors-when", "mass"]
+    stems = ["classes-1", "classes-2", "over-time", "core", "factors-who", "factors-what", "factors-when", "mass"]
     expected = [f"{stem}.{kind}" for stem in [*stems, "effective-shape", "traces"] for kind in ("png", "pdf", "svg")]
     expected.append("captions.md")
     assert names(files) == expected
@@ -43,7 +44,7 @@ def test_all_figures_are_written_in_all_formats_to_a_folder_that_had_to_be_made(
 
 
 def test_every_figure_has_a_caption(tmp_path, monkeypatch):
-    write_without_drawing(monkeypatch)
+    monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
     *files, captions = figures.write_all(posterior(), tmp_path, formats="svg")
     paragraphs = captions.read_text(encoding="utf-8").split("\n\n")
     assert [text.partition(".** ")[0] for text in paragraphs] == [f"**{file.stem}" for file in files]
@@ -83,8 +84,8 @@ def test_rows_is_the_number_of_classes_progress_hears_of_every_file_and_modes_ma
     post = posterior(names=("/up", "a/b", "A B"))
     written = figures.write_all(post, tmp_path, formats="svg", rows=1, progress=heard.append)
     assert heard == written
-    expected = ["classes-1.svg", "core.svg", "factors-up.svg", "factors-a-b.svg", "factors-A-B-2.svg"]
-    assert names(written)[:5] == expected
+    expected = ["classes-1.svg", "over-time.svg", "core.svg", "factors-up.svg", "factors-a-b.svg", "factors-A-B-2.svg"]
+    assert names(written)[:6] == expected
     assert all(file.parent == tmp_path for file in written)
 
 

@@ -275,6 +275,7 @@ def shorten(text: object, room: float, size: float, *, bold: bool = False) -> st
 
 def wrapped(text: object, room: float, size: float, *, bold: bool = False) -> list[str]:
     """Return text in lines that are at most `room` points wide. Only a word without room of its own is cut."""
+    room *= 0.98  # letters are placed on whole pixels, so a long line is a little longer than the sum of its letters
     lines = [""]
     glued = clean(text).replace(" ·", "\n·")  # a dot stays at the end of a line
     for word in (part.replace("\n", " ") for part in glued.split(" ")):
