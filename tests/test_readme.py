@@ -31,6 +31,7 @@ PRINTED = {
     "summary": "expected counts",
     "figures": "files written",
     "report": "Report written",
+    "table": "\\toprule",
     "predict": "expected low high",
     "evaluate": "than the best baseline",
     "check": "simulated",
