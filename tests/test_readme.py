@@ -33,6 +33,7 @@ PRINTED = {
     "diff": "in both runs",
     "figures": "files written",
     "report": "Report written",
+    "table": "\\toprule",
     "predict": "expected low high",
     "evaluate": "than the best baseline",
     "check": "simulated",

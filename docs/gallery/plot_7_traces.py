@@ -15,5 +15,5 @@ figure = ac.figures.traces(post)
 
 # %%
 # Each line is a chain. The burn-in, in grey, is discarded. A chain that is level after it has settled.
-# Chains that are level at different heights have settled in different modes of the posterior, which is common for these
+# Chains that are level at different heights have found different solutions, which is common for these
 # models. ``post.diagnose()`` says whether predictions and classes can be used all the same.

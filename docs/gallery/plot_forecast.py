@@ -21,3 +21,13 @@ figure = ac.figures.forecast(forecast, [{}, {"carrier": "JetBlue Airways"}, {"de
 #
 # A mode is time if its labels are periods, so the months get their year here. Nine months are too short to learn a
 # season. :meth:`allocore.Forecast.evaluate` scores the forecast.
+
+# %%
+# The classes themselves over time, with the same forecast. The bands are 90% intervals of their expected counts.
+
+figure_2 = ac.figures.over_time(post, forecast=forecast)
+
+# %%
+# ``kind="stacked"`` puts the classes on top of one another.
+
+figure_3 = ac.figures.over_time(post, kind="stacked", forecast=forecast)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from allocore.forecast.scores import ForecastEvaluation
     from allocore.posterior.check import Check
     from allocore.posterior.evaluate import Evaluation
-    from allocore.results import Posterior, diff, open_run, write_report
+    from allocore.results import Posterior, diff, open_run, paper_table, write_report
     from allocore.tensor.concat import concat
     from allocore.tensor.count_tensor import CountTensor
     from allocore.tensor.event_report import EventReport
@@ -73,6 +73,7 @@ _HOMES = {
     "load_flights": "tensor.files",
     "load_tensor": "tensor.files",
     "open_run": "results",
+    "paper_table": "results",
     "read_events": "events.read_events",
     "select_budget": "comparison.select_budget",
     "write_report": "results",
@@ -114,6 +115,7 @@ __all__ = [
     "load_flights",
     "load_tensor",
     "open_run",
+    "paper_table",
     "read_events",
     "select_budget",
     "write_report",

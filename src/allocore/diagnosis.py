@@ -4,7 +4,7 @@
     classes       Would another run find the same classes?    the share of the counts in classes that it would find
     fit           Does the model look like the data?          the share of statistics that agree with simulated data
 
-R-hat and effective sample sizes decide none of them: chains of this model settle in different modes, and stay there
+R-hat and effective sample sizes decide none of them: chains of this model find different solutions, and keep them
 however long they run. They are in the table, for experts. Advice follows a sentence only if it can change the light.
 """
 
@@ -168,15 +168,19 @@ class Diagnosis:
         numbers = self.table.to_string(float_format=lambda number: f"{number:.4g}", index_names=False)
         return "\n".join([*answers, "", numbers, "", *sentences((*self.likelihood, *self.details))])
 
-    def _repr_html_(self) -> str:
-        answers = "".join(
+    @property
+    def answers_html(self) -> str:
+        """The three answers as HTML, for a notebook."""
+        return "".join(
             f"<p><strong>{each.level.capitalize()}: {escape(each.question)}</strong> "
             f"{escape(' '.join(each.sentences))}</p>"
             for each in self.answers
         )
+
+    def _repr_html_(self) -> str:
         items = "".join(f"<li>{escape(each)}</li>" for each in sentences((*self.likelihood, *self.details)))
         numbers = self.table.to_html(float_format=lambda number: f"{number:.4g}")
-        return f"{answers}{numbers}<ul>{items}</ul>"
+        return f"{self.answers_html}{numbers}<ul>{items}</ul>"
 
 
 def diagnose(

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from allocore.report.figures import check as _check
     from allocore.report.figures import classes as _classes
     from allocore.report.figures import core_map, heat_map, predictions, run
+    from allocore.report.figures import over_time as _over_time
     from allocore.report.figures.predictions import forecast as forecast
     from allocore.report.figures.predictions import ppd as ppd
 
@@ -89,19 +90,20 @@ if TYPE_CHECKING:
     factors = _of_posterior(heat_map.factors)
     mass = _of_posterior(run.mass)
     one_class = _of_posterior(_classes.one_class)
+    over_time = _of_posterior(_over_time.over_time)
     traces = _of_posterior(run.traces)
     write_all = _of_posterior(run.write_all)
 
 _HOMES = {
     "calibration": "predictions", "check": "check", "classes": "classes", "core": "core_map", "effective_shape": "run",
-    "factors": "heat_map", "forecast": "predictions", "mass": "run", "one_class": "classes", "ppd": "predictions",
-    "traces": "run", "write_all": "run",
+    "factors": "heat_map", "forecast": "predictions", "mass": "run", "one_class": "classes", "over_time": "over_time",
+    "ppd": "predictions", "traces": "run", "write_all": "run",
 }  # fmt: skip
 _NOT_OF_A_POSTERIOR = ("forecast", "ppd")
 
 __all__ = [
-    "calibration", "check", "classes", "core", "effective_shape", "factors", "forecast", "mass", "one_class", "ppd",
-    "traces", "write_all",
+    "calibration", "check", "classes", "core", "effective_shape", "factors", "forecast", "mass", "one_class",
+    "over_time", "ppd", "traces", "write_all",
 ]  # fmt: skip
 
 

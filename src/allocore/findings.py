@@ -388,8 +388,8 @@ def _r_hat(chains: int, above: int, judged: int, quantity: str, r_hat: float, lo
     worst = f"stuck at different values, {low:.6g} to {high:.6g}" if math.isinf(r_hat) else f"{r_hat:.3f}"
     if not above:
         return f"R-hat is at most {worst} for all {judged} quantities."
-    modes = ": chains are in different modes, as is usual for this model" if chains > 1 else ""
-    return f"R-hat is above 1.01 for {above} of {judged} quantities, most of all for {quantity} ({worst}){modes}."
+    apart = ": chains found different solutions, as is usual for this model" if chains > 1 else ""
+    return f"R-hat is above 1.01 for {above} of {judged} quantities, most of all for {quantity} ({worst}){apart}."
 
 
 @_writes("chains-behind")

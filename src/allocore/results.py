@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from allocore.forecast.forecast import Forecast
     from allocore.posterior.check import Check
     from allocore.posterior.evaluate import Evaluation
+    from allocore.report.paper_table import TableFormat
 
 
 class Posterior:
@@ -1151,11 +1152,13 @@ def write_report(
     draw: ShownDraw = None,
     chain: int | None = None,
     surprises: int = 50,
+    horizon: int | None = None,
 ) -> Path:
     """Write a run as one HTML page that opens in any browser and needs no network.
 
     The page shows the classes, by default those of the consensus, with search, maps, charts and top cells, the factors
-    they share, classes side by side, the health of the chains, and the least expected cells.
+    they share, classes side by side, the health of the chains, the forecast of the coming periods, and the least
+    expected cells.
 
     Parameters
     ----------
@@ -1164,11 +1167,14 @@ def write_report(
     path : str or path, default: report.html
         The file to write or replace; folders are created. Without a path, the function prints where the file is.
     title : str, optional
-        The title of the page; by default the names of the modes.
+        The title of the page; by default what was counted, by which modes, and when.
     draw, chain : int or "best", optional
         As for `Posterior.class_summary`.
     surprises : int, default: 50
         How many of the least expected cells to list; 0 leaves the list out.
+    horizon : int, optional
+        How many periods to forecast; 0 leaves the forecast out. By default three if the run has a mode of time that can
+        be continued.
 
     Returns
     -------
@@ -1187,4 +1193,46 @@ def write_report(
     from allocore.report.page.page import write_page
 
     post = as_posterior(posterior, "posterior")
-    return write_page(post, path, title=title, draw=draw, chain=chain, surprises=surprises)
+    return write_page(post, path, title=title, draw=draw, chain=chain, surprises=surprises, horizon=horizon)
+
+
+def paper_table(
+    posterior: Fitted,
+    format: "TableFormat" = "markdown",
+    *,
+    rows: int = 10,
+    top: int = 3,
+    caption: str | None = None,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> str:
+    """Return the largest classes as a table for a paper, with a caption.
+
+    Parameters
+    ----------
+    posterior : Posterior, fitted model or path
+        A posterior, a fitted model, or the folder of a run.
+    format : {"latex", "markdown", "html"}, default: "markdown"
+        LaTeX needs the packages array and booktabs. Markdown has the caption below the table, as Pandoc reads it. HTML
+        is a page whose table can be pasted into Word.
+    rows, top : int
+        How many classes, and how many labels of each profile, to name.
+    caption : str, optional
+        Another caption; by default it says what the table shows.
+    draw, chain : int or "best", optional
+        As for `Posterior.class_summary`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> print(ac.paper_table(post, rows=2, top=1).splitlines()[0])
+    | class | share | chains | origin | destination | carrier | month | hour |
+    """
+    from allocore.report.paper_table import paper_table
+
+    post = as_posterior(posterior, "posterior")
+    return paper_table(post, format, rows=rows, top=top, caption=caption, draw=draw, chain=chain)

@@ -41,6 +41,23 @@ def test_numbers_and_names_are_taken_over_and_never_given_twice():
     assert dict(zip(third.number_C.tolist(), third.names, strict=True)) == {0: "a", 1: "b", 4: "a (2)"}, "b is back"
 
 
+def test_new_classes_are_numbered_in_their_order_and_weak_ones_after_the_others():
+    found = profiles([A, B, C], [A, B, C])
+    numbered = number_classes(found, ("a", "b", "c"), None, np.array([True, False, False]))
+    assert names_by_number(numbered) == {0: "b", 1: "c", 2: "a"}
+    known = number_classes(profiles([A], [A]), ("a",), None, np.array([True])).known
+    assert number_classes(found, ("x", "b", "c"), known, np.array([True, False, False])).number_C.tolist() == [0, 1, 2]
+
+
+def test_the_numbers_of_a_new_run_have_no_gaps_in_the_order_in_which_classes_are_shown():
+    # A class that is larger than the others is held by one chain in two, so it is weakly supported.
+    large = a_class(200.0, 2, 3, 1)
+    summary = run([A, large, C], [A, large, C], [A, B, C], [A, B, C]).consensus().summary
+    assert summary.apart_C[:-1].any()
+    assert not summary.apart_C.all()
+    assert summary.number_C[summary.apart_last].tolist() == list(range(len(summary.number_C)))
+
+
 def test_the_name_of_a_class_that_changed_follows_the_new_consensus_and_its_number_stays():
     found = profiles([A, B, C], [A, B, C])
     unsettled = number_classes(changed(found, 0.6), ("early a", "early b", "early c"), None)

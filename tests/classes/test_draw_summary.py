@@ -5,7 +5,7 @@ import pytest
 
 import allocore as ac
 from allocore.classes.profiles import holding
-from allocore.classes.summary import Profile, ShownMode, is_even
+from allocore.classes.summary import Factor, Profile, ShownMode, is_even
 from allocore.tensor.labels import label_kind
 from support.errors import refused
 from support.handmade_posterior import COUNTRIES, FACTORS, MONTHS, NAMES, VALUES, months, posterior
@@ -68,6 +68,18 @@ def test_an_even_factor_has_no_peak_and_an_empty_one_is_too_small_to_tell():
     assert factor([1 / 12] * 12).peak_words() == "evenly over all 12"
     assert factor([0.0] * 12).peaks() == []
     assert factor([0.0] * 12).peak_words() == "too small to tell"
+
+
+def test_even_factors_differ_in_words_by_their_lowest_and_their_highest_share():
+    mode, shares = ShownMode("when", MONTHS, "time"), np.full(12, 1 / 12)
+    shares[2] += 0.02
+    shares[7] -= 0.02
+    words = [
+        Factor(mode, share_D, True, number=0, classes=(0,), mass=0.5).words(3) for share_D in (shares, shares[::-1])
+    ]
+    assert words[0] == "evenly over all 12 (2003-08 6.3% to 2003-03 10.3%)"
+    assert words[1] == "evenly over all 12 (2003-05 6.3% to 2003-10 10.3%)"
+    assert factor(shares).words(3) == "evenly over all 12"
 
 
 @pytest.mark.parametrize(

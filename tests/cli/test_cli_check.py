@@ -52,6 +52,7 @@ def test_the_tables_and_the_figure_are_written(run, run_path, tmp_path):
     pd.testing.assert_frame_equal(pd.read_csv(out), found.table.reset_index(), check_dtype=False)
     pd.testing.assert_frame_equal(pd.read_parquet(labels), found.labels, check_dtype=False)
     assert figure.read_bytes().startswith(b"\x89PNG")
+    assert figure.with_suffix(".txt").read_text(encoding="utf-8").startswith("The data compared with 40 tensors")
 
 
 def test_another_seed_simulates_other_tensors(run, run_path):

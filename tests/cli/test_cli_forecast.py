@@ -47,6 +47,7 @@ def test_it_writes_quantiles_and_draws_and_draws_the_largest_sums(run, folder, t
     again = ac.open_run(folder / "run.zarr").forecast(1).samples(["who", "whom"])
     assert long["outcome"].tolist() == again["outcome"].tolist()
     assert (tmp_path / "fan.png").read_bytes().startswith(b"\x89PNG")
+    assert "2018-05" in (tmp_path / "fan.txt").read_text(encoding="utf-8")
 
 
 def test_it_takes_a_table_of_cells_and_scores_what_happened(run, folder, tmp_path):

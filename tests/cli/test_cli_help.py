@@ -45,6 +45,13 @@ def test_options_are_in_groups(run):
         assert out.index(f" {first} ") < out.index(f" {option} ") < out.index(f" {then} ")
 
 
+@pytest.mark.parametrize("command", [(), ("fit",), ("tensor",), ("report",)])
+def test_flags_are_shown_without_a_type(run, command):
+    _, out, _ = run(*command, "--help")
+    assert "--help" in out
+    assert "bool" not in out.casefold()
+
+
 def test_the_shell_can_complete_commands(run, monkeypatch):
     assert "--install-completion" in run("--help")[1]
     asked = {"_ALLOCORE_COMPLETE": "complete_bash", "COMP_WORDS": "allocore fo", "COMP_CWORD": "1"}

@@ -1,5 +1,6 @@
 """A posterior, a consensus and a model in a notebook: tables of classes, in which every label is text."""
 
+from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -10,7 +11,7 @@ from allocore.classes.names import APART
 from support.consensus_cases import consensus, with_summary
 from support.handmade_posterior import COUNTRIES, MONTHS, NAMES, posterior
 
-TAGS = {"p", "b", "br", "i", "table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "code"}
+TAGS = {"p", "b", "br", "i", "table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "code", "strong"}
 
 
 class Reader(HTMLParser):
@@ -50,6 +51,14 @@ def test_the_consensus_has_shares_with_intervals_support_and_names(shown):
     ]
     assert "<caption>Consensus of 4 chains, 12 draws</caption>" in html
     assert "4 classes occur in at least 2 of 4 chains." in html
+
+
+def test_a_posterior_answers_the_three_questions_before_it_lists_classes():
+    post = posterior()
+    html = post._repr_html_()
+    for answer in post.diagnose().answers:
+        assert html.index(escape(answer.question)) < html.index("<table>")
+        assert escape(answer.sentence) in html
 
 
 def test_small_or_weak_classes_stand_below_a_line():
@@ -108,3 +117,4 @@ def test_a_model_in_a_notebook_shows_its_settings_and_then_what_it_found():
     assert "budget=2" in model._repr_html_()
     model.fit(ac.as_tensor(np.eye(3, dtype=int)))
     assert "Posterior: 1 chain of 2 draws" in model._repr_html_()
+    assert escape(model.posterior_.diagnose().predictions.question) in model._repr_html_()

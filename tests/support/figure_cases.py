@@ -1,11 +1,11 @@
 """Small posteriors put together by hand, and what is drawn in a panel."""
 
 import numpy as np
-from matplotlib.figure import Figure
 
 import allocore as ac
 from allocore.model.spec import Spec
 from allocore.report.figures import run as figure_files
+from allocore.report.figures.style import Figure
 from allocore.results import Posterior
 from allocore.storage.record import Record, Schedule
 
@@ -65,7 +65,7 @@ def some_factors():
 
 def write_without_drawing(monkeypatch):
     """Let `write_all` write the files of empty figures, for tests of which files there are."""
-    for name in ("classes", "core", "factors", "mass", "effective_shape", "traces"):
+    for name in ("classes", "core", "factors", "mass", "effective_shape", "over_time", "traces"):
         monkeypatch.setattr(figure_files, name, lambda *_, **__: Figure())
     monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
 

@@ -26,7 +26,7 @@ from allocore.classes.tables import TidyTable, band_table, class_table, sharing_
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
 from allocore.errors import whole_number
 from allocore.findings import Finding
-from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.kernels.elementary import Floats, Ints
 from allocore.progress import draw_bar
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys
@@ -36,8 +36,6 @@ _CLUSTER_DRAWS = 100  # of all chains, to find clusters; more do not change them
 _MOST_DRAWS = 1000  # for support, shares and sharing: the standard error of a share is then at most 1.6%
 _QUANTILE_DRAWS, _LEAST_DRAWS, _MOST_NUMBERS = 100, 8, 50_000_000  # quantiles need many profiles at once
 _MOST_CLASSES = 500  # Tucker cores can have more locations than can be matched; smaller ones hardly matter
-# Classes with a smaller share are shown after the others, and so are those that fewer chains hold (draws of one chain).
-_SMALL, _WEAK = 0.002, 0.75
 _MENTIONED = 0.005  # smaller shares are not mentioned in a sentence
 _SHARED = 0.5  # two classes are shown with one factor if they have it in this share of the draws that hold both
 
@@ -59,7 +57,7 @@ def find_consensus(
     if folder is not None and record.chosen is None:
         return Consensus(record, found, number_and_save(folder, record, found, names, known), start)
     known = saved.numbers.known if saved is not None else known
-    return Consensus(record, found, number_classes(found.mean_profiles, names, known), start)
+    return Consensus(record, found, number_classes(found.mean_profiles, names, known, found.apart), start)
 
 
 def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
@@ -335,6 +333,34 @@ class Consensus:
         """The findings in words."""
         return self.summary.sentences
 
+    def locations(self, chain: int, draw: int) -> NDArray[np.int64]:
+        """Return the location of each class in the core of one draw.
+
+        Parameters
+        ----------
+        chain, draw : int
+            The numbers of the chain and of the draw.
+
+        Returns
+        -------
+        ndarray of int64, shape (C, M)
+            Its factor in every mode, as in `Posterior.core_locations`; -1 if the draw does not hold the class.
+
+        Examples
+        --------
+        >>> found = post.consensus()
+        >>> found.locations(0, 9).shape == (len(found.share), 5)
+        True
+        """
+        classes = ClassReader(self._record).read(chain, draw, _MOST_CLASSES)
+        centres = directions(self.estimates.mean_profiles)
+        ours, clusters = match_similar(
+            similarities(directions(classes.profiles), centres, HOLDS), HOLDS, classes.share_C
+        )
+        location_CM = np.full((len(self.share), len(self.summary.modes)), -1, dtype=np.int64)
+        location_CM[clusters] = classes.location_CM[ours]
+        return location_CM
+
     def classes(self, top: int = 5) -> pd.DataFrame:
         """Return the classes as a table, largest first.
 
@@ -469,14 +495,13 @@ def _summarize(
         distance_P = squareform(1.0 - sharing_CC, checks=False)
         group_C = average_linkage(len(sharing_CC), distance_P, 1.0 - _SHARED)
         location_CM[:, m] = [number_C[group_C == group].min() for group in group_C]
-    apart_C = (share_C < _SMALL) | (found.support < _WEAK)
     folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
     source = f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}"
     no_chains = np.full(len(share_C), np.nan)
     return ClassSummary(
         tensor=tensor,
         source=source + " (a quick look)" * record.preliminary,
-        findings=(*_findings(record, found, apart_C), *(() if start is None else (_since(start, numbering),))),
+        findings=(*_findings(record, found), *(() if start is None else (_since(start, numbering),))),
         counted=record.spec.observation.class_sizes,
         modes=modes,
         number_C=number_C,
@@ -490,7 +515,7 @@ def _summarize(
             chains,
             None if reproducibility is None else reproducibility.found_by_halves,
         ),
-        apart_C=apart_C,
+        apart_C=found.apart,
         location_CM=location_CM,
         factors=factors_in_use(profiles_of(tensor, modes, found.factors), location_CM, share_C),
         profiles=profiles_of(tensor, modes, found.profiles),
@@ -509,8 +534,8 @@ def _since(start: Numbers, now: Numbers) -> Finding:
     return Finding("classes-since-start", values={"before": len(before), "lost": lost, "new": new, "back": back})
 
 
-def _findings(record: Record, found: Estimates, apart_C: Flags) -> Iterator[Finding]:
-    chains, share_C = len(record.core_values), found.share
+def _findings(record: Record, found: Estimates) -> Iterator[Finding]:
+    chains, share_C, apart_C = len(record.core_values), found.share, found.apart
     covered, number = float(share_C.sum()), len(share_C)
     if not number:
         yield Finding("no-common-class", "caution", {"chains": chains})

@@ -12,6 +12,8 @@ from allocore.kernels.elementary import Flags, Floats, Ints
 
 _ROUNDING = 1e-3
 QUANTILES = (0.05, 0.5, 0.95)  # the low end of intervals, the median, the high end
+# Classes with a smaller share are shown after the others, and so are those that fewer chains hold (draws of one chain).
+_SMALL, _WEAK = 0.002, 0.75
 
 
 class ProfileBand(NamedTuple):
@@ -82,6 +84,11 @@ class Estimates:
     def support(self) -> Floats:
         """The share of chains that hold each class, (C,). With one chain, the share of draws."""
         return self.support_chains if len(self.held) > 1 else self.support_draws
+
+    @property
+    def apart(self) -> Flags:
+        """Which classes are small or weakly supported, (C,): they are shown, and numbered, after the others."""
+        return (self.share < _SMALL) | (self.support < _WEAK)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to write to a file."""

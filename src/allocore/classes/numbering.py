@@ -25,7 +25,7 @@ from allocore._io import ProcessLock, open_inside, replacing
 from allocore.classes.estimates import Estimates
 from allocore.classes.matching import HOLDS, directions, match_similar, similarities
 from allocore.classes.names import names_of
-from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.storage.record import Record
 from allocore.tensor.files import read_npz
 
@@ -85,13 +85,20 @@ def _made_from(record: Record) -> tuple[int, int, int]:
     return chains, draws, int(record.draw_sweeps[-1])
 
 
-def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None) -> Numbers:
-    """Give known numbers and names to classes of an earlier consensus, and new ones, from `names`, to the others."""
+def number_classes(
+    profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None, last_C: Flags | None = None
+) -> Numbers:
+    """Give known numbers and names to classes of an earlier consensus, and new ones, from `names`, to the others.
+
+    New classes are numbered in their order, those of `last_C` after the others.
+    """
     known = Known.none(profiles) if known is None else known
     ours, theirs = match_similar(similarities_to_known(profiles, known.profiles, HOLDS), HOLDS)
     number_C, origin_C = np.full(len(names), -1), _origins(profiles)
     number_C[ours], origin_C[ours] = known.number_K[theirs], known.origin_K[theirs]
     new = np.flatnonzero(number_C < 0)
+    if last_C is not None:
+        new = new[np.argsort(last_C[new], kind="stable")]
     number_C[new] = known.number_K.max(initial=-1) + 1 + np.arange(len(new))
     expected = _filled_in(known.profiles)
     pairs = zip(_chosen(profiles, ours), _chosen(expected, theirs), strict=True)
@@ -196,12 +203,12 @@ def number_and_save(
     """
     with suppress(OSError), ProcessLock(folder / _LOCK, timeout=_SECONDS):
         saved = _read_again(folder, record)
-        numbers = number_classes(found.mean_profiles, names, saved.numbers.known if saved else known)
+        numbers = number_classes(found.mean_profiles, names, saved.numbers.known if saved else known, found.apart)
         if saved is None or (saved.sweep, saved.chains) <= (_made_from(record)[2], len(record.core_values)):
             write_consensus(folder, record, found, numbers)
         return numbers
     saved = _read_again(folder, record)
-    return number_classes(found.mean_profiles, names, saved.numbers.known if saved else known)
+    return number_classes(found.mean_profiles, names, saved.numbers.known if saved else known, found.apart)
 
 
 def _read_again(folder: Path, record: Record) -> Saved | None:

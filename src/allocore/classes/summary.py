@@ -111,6 +111,14 @@ class Profile:
             named = self._stretches(np.isin(np.arange(len(self.share_D)), self.heaviest[: len(named)]))
         return ", ".join(f"{label} {share:.0%}" for label, share in named)
 
+    @property
+    def even_words(self) -> str:
+        """An even profile in words, with its lowest and its highest share if they differ: no two are quite the same."""
+        ends: list[int] = self.heaviest[[int(np.count_nonzero(self.share_D)) - 1, 0]].tolist()
+        low, high = (f"{self.share_D[row]:.1%}" for row in ends)
+        least, most = map(self.mode.label, ends)
+        return f"evenly over all {len(self.share_D)}" + (f" ({least} {low} to {most} {high})" if low != high else "")
+
     def peaks(self, most: int = 3) -> list[tuple[str, float]]:
         """Return the stretches of rows with at least half of the highest share, and their shares, largest first."""
         if self.empty or self.even:
@@ -136,6 +144,10 @@ class Factor(Profile):
     number: int
     classes: tuple[int, ...]
     mass: float
+
+    def words(self, top: int) -> str:
+        """Return the heaviest labels in words; an even factor has its extremes, because several factors may be even."""
+        return self.even_words if self.even and not self.empty else super().words(top)
 
 
 class Support(NamedTuple):

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
 from rich.text import Text
@@ -43,7 +44,7 @@ EXIT_CODES = {
 _COMMANDS = {
     "Get started": ("demo", "info", "tensor"),
     "Fit": ("fit", "resume"),
-    "Look at results": ("summary", "diff", "report", "figures"),
+    "Look at results": ("summary", "diff", "report", "figures", "table"),
     "Predict and evaluate": ("predict", "evaluate", "check", "fold-in", "forecast"),
     "Choose a model": ("compare", "select-budget"),
 }
@@ -59,7 +60,7 @@ _OPTIONS = {
     "Input": ("draw", "chain", "on_error"),
     "Output": (
         "out", "rows", "top", "number", "profiles", "factors", "labels", "draws_out", "figure", "formats", "title",
-        "surprises", "open_it", "interval",
+        "surprises", "open_it", "interval", "format", "caption",
     ),
 }  # fmt: skip
 _EXAMPLE = "allocore "
@@ -88,7 +89,29 @@ _STOPPED, _BUG = 130, 70
 # Some versions of Typer have their own copy of click. This is the base class of Typer's errors in all versions.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
+
+class _PlainFlags:
+    """Shows flags in the help by their names alone, without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, flags without a type to show."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in found:
+            if getattr(each, "is_flag", False):
+                each.metavar = ""
+        return found
+
+
+class _Group(_PlainFlags, typer.core.TyperGroup):
+    pass
+
+
+class _Command(_PlainFlags, typer.core.TyperCommand):
+    pass
+
+
 app = typer.Typer(
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -281,6 +304,7 @@ def arrange_help(app: typer.Typer) -> None:
     app.registered_commands.sort(key=lambda command: list(panel_of).index(_command_name(command)))
     for command in app.registered_commands:
         command.rich_help_panel = panel_of[_command_name(command)]
+        command.cls = _Command
         callback: Any = command.callback
         paragraphs = [" ".join(each.split()) for each in inspect.cleandoc(callback.__doc__).split("\n\n")]
         examples = [f"  {each}" for each in paragraphs if each.startswith(_EXAMPLE)]

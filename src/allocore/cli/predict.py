@@ -22,6 +22,8 @@ from allocore.tensor.files import check_suffix, read_frame, write_frame
 if TYPE_CHECKING:
     import pandas as pd
 
+    from allocore.report.figures.style import Figure
+
 
 TestPath = Annotated[
     Path | None,
@@ -99,7 +101,6 @@ def check(
 
     allocore check run.zarr --out check.csv --labels labels.csv --figure check.png
     """
-    from allocore.report.figures.run import save_figure
     from allocore.report.terminal import check_report
 
     for argument, path in (("out", out), ("labels", labels)):
@@ -119,8 +120,7 @@ def check(
             write_frame(frame, path)
             console.print(Text(f"Table written to {path}"))
     if figure is not None:
-        save_figure(ac.figures.check(found), figure)
-        console.print(Text(f"Figure written to {figure}"))
+        _save(ac.figures.check(found), figure, console)
 
 
 _PAST = 6
@@ -290,9 +290,14 @@ def _check_figure(path: Path | None) -> None:
     check_file("figure", path)
 
 
-def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
-    from allocore.report.figures.run import save_figure
+def _save(figure: "Figure", path: Path, console: Console, remark: str = "") -> None:
+    from allocore.report.figures.run import save_with_caption
 
+    caption = save_with_caption(figure, path)
+    console.print(Text(f"Figure written to {path}{remark}, and its caption to {caption}"))
+
+
+def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
     rows = wanted if isinstance(wanted, list) else wanted.astype(object).where(wanted.notna(), "").to_dict("records")
     others = [name for name in found.record.tensor.mode_names if name != found.mode]
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
@@ -300,9 +305,8 @@ def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> No
     if len(panels) > _PANELS:
         largest = found.predict(panels, missing=True)["expected"].to_numpy().argsort()[::-1][:_PANELS]
         panels = [panels[place] for place in largest.tolist()]
-    save_figure(ac.figures.forecast(found, panels), path)
     few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
-    console.print(Text(f"Figure written to {path}{few}"))
+    _save(ac.figures.forecast(found, panels), path, console, few)
 
 
 def _table(frame: "pd.DataFrame", modes: Sequence[str] = ()) -> Table:

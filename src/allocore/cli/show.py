@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 import allocore as ac
+from allocore._io import result_file
+from allocore._text import visible
 from allocore.cli.app import app, check_file, check_folder, open_page, terminal
 from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath
 from allocore.errors import InputError, whole_number
@@ -31,6 +33,9 @@ ProfilesOut = Annotated[
 FactorsOut = Annotated[
     Path | None, typer.Option(help=f"{_WRITE} a row per mode, factor and label, with the share of the label.")
 ]
+
+
+_TABLE_FORMATS = {".tex": "latex", ".md": "markdown", ".html": "html"}
 
 
 @app.command()
@@ -203,8 +208,15 @@ def figures(
 def report(
     run: RunPath,
     out: Annotated[Path, typer.Option(help="Write the page to this file (.html). It needs no other files.")],
-    title: Annotated[str | None, typer.Option(help="The heading; the modes of the tensor by default.")] = None,
+    title: Annotated[str | None, typer.Option(help="The heading; what was counted, and when, by default.")] = None,
     surprises: Annotated[int, typer.Option(help="Number of surprising cells to list.")] = 50,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of periods to forecast, 0 for none; by default 3 if there is a mode of time.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
     draw: Draw = None,
     chain: Chain = None,
     open_it: OpenIt = False,
@@ -229,10 +241,51 @@ def report(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     _make_summary(posterior, shown, chain)
     with waiting("writing the page", in_logs_only=True):
-        page = write_report(posterior, out, title=title, surprises=surprises, draw=shown, chain=chain)
+        page = write_report(posterior, out, title=title, surprises=surprises, draw=shown, chain=chain, horizon=horizon)
     terminal().print(Text(f"Report written to {page} ({page.stat().st_size / 1e6:.1f} MB). Open it in a browser."))
     if open_it:
         open_page(page)
+
+
+@app.command()
+def table(
+    run: RunPath,
+    format: Annotated[
+        str | None,
+        typer.Option(help="latex, markdown or html (to paste into Word); by default as --out ends, or markdown."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the table to this file (.tex, .md, .html) instead of printing it.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Number of classes, the largest first.")] = 10,
+    top: Annotated[int, typer.Option(help="Number of labels to name per mode.")] = 3,
+    caption: Annotated[str | None, typer.Option(help="The caption; by default it says what the table shows.")] = None,
+    draw: Draw = None,
+    chain: Chain = None,
+    on_error: OnError = "raise",
+) -> None:
+    """Write the largest classes as a table for a paper, with a caption.
+
+    allocore table run.zarr --format latex --out classes.tex
+
+    allocore table run.zarr --format html --rows 8 --out classes.html
+    """
+    from allocore.results import paper_table
+
+    check_file("out", out)
+    kind = format or ("markdown" if out is None else _TABLE_FORMATS.get(out.suffix.lower()))
+    if kind is None:
+        raise InputError("out", str(out), f"must end in {', '.join(_TABLE_FORMATS)} if `format` is not given")
+    shown = _draw_given(draw)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    _make_summary(posterior, shown, chain)
+    text = paper_table(posterior, kind, rows=rows, top=top, caption=caption, draw=shown, chain=chain)  # type: ignore[arg-type]
+    if out is None:
+        print(visible(text), end="")
+        return
+    with result_file(out) as file:
+        file.write(text.encode("utf-8"))
+    terminal().print(Text(f"Table written to {out}"))
 
 
 def _make_summary(posterior: "ac.Posterior", shown: "ShownDraw", chain: int | None) -> None:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from allocore._memory import available_memory, require_memory
 from allocore._text import plural
+from allocore.classes.consensus import Consensus
+from allocore.classes.matching import evenly_spaced
 from allocore.classes.summary import ClassSummary
 from allocore.errors import NO_VALUE, InputError, whole_number
 from allocore.findings import Finding, Level, sentences
@@ -38,6 +40,8 @@ from allocore.forecast.time_factors import (
     future_record,
     learn_smoothness,
 )
+from allocore.kernels.elementary import Floats
+from allocore.model.likelihood import odds_of
 from allocore.posterior.predict import (
     boxes_and_labels,
     cell_quantiles,
@@ -63,6 +67,8 @@ _MOST_SAMPLES = 50_000_000
 _LEAST_PERIODS = 3
 # How often a season must fit into the past: to be found, and to be accepted if you ask for it.
 _CYCLES_FOR_AUTO, _CYCLES_IF_ASKED = 3, 2
+_CLASS_DRAWS = 100  # the paths of about this many draws give the intervals of classes
+_COMPLETE = 0.9  # a last period counts as complete if events cover this share of it
 
 
 class FittedRun(Protocol):
@@ -74,6 +80,9 @@ class FittedRun(Protocol):
 
     def class_summary(self) -> ClassSummary:
         """Return the classes."""
+
+    def consensus(self) -> Consensus:
+        """Return what the chains agree on."""
 
 
 class Forecast:
@@ -331,6 +340,44 @@ class Forecast:
         """
         return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval))
 
+    def by_class(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return the expected counts of the classes in the coming periods.
+
+        They are those of the class itself, not of its home cells, and continue the profile of the class over time: a
+        coming period has as many observed cells as a past one has on average.
+
+        Parameters
+        ----------
+        interval : float
+            The probability of the intervals, which are those of the expected count, without the noise of single counts.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per class and period, largest class first: the `class`, its `name`, the period, its `expected`
+            count, with `low` and `high`, over the paths of the draws that hold the class.
+
+        Examples
+        --------
+        >>> list(forecast.by_class().columns)
+        ['class', 'name', 'month', 'expected', 'low', 'high']
+        """
+        import pandas as pd
+
+        summary, tail = self._fitted.class_summary(), (1.0 - checked_interval(interval)) / 2.0
+        relative_CSH, horizon = _relative_paths(self, summary), len(self.periods)
+        with warnings.catch_warnings(action="ignore"):  # a class that none of these draws holds has no number
+            ends = np.nanquantile(relative_CSH, (tail, 1.0 - tail), axis=1)
+            counts = summary.value_C[:, None] * np.array([np.nanmean(relative_CSH, axis=1), *ends])
+        return pd.DataFrame(
+            {
+                "class": np.repeat(summary.number_C, horizon),
+                "name": np.repeat(np.array(summary.names, dtype=object), horizon),
+                self.mode: np.tile(np.array(self.periods, dtype=object), len(summary.number_C)),
+                **dict(zip(("expected", "low", "high"), counts.reshape(3, -1), strict=True)),
+            }
+        )
+
     def evaluate(self, Y_future: CountTensor, *, interval: float = 0.9) -> ForecastEvaluation:
         """Score the forecast against what happened, and compare it with simple forecasts.
 
@@ -461,6 +508,31 @@ def make_forecast(
     if forecast.last_incomplete:
         warnings.warn(" ".join(forecast.sentences), stacklevel=3)
     return forecast
+
+
+def _relative_paths(forecast: Forecast, summary: ClassSummary) -> Floats:
+    """What each class expects in each coming period, relative to its whole past, (C, paths, H); NaN if not held.
+
+    A class has one factor of time in a draw, so this is the sum of its coming rows over that of the observed ones, with
+    the odds of each period if the dispersion differs by period.
+    """
+    past, future, mode = forecast.fitted.record, forecast.record, forecast.coming.mode
+    observed_T, by_period = past.tensor.missing.observed_rows(mode), past.spec.dispersion_by == mode
+    chains, draws = past.core_values.shape[:2]
+    paths, found = future.core_values.shape[1] // draws, []
+    chosen = evenly_spaced(draws, max(1, _CLASS_DRAWS // chains)).tolist()
+    for chain, draw in [summary.draw] if summary.draw else product(range(chains), chosen):
+        location_CM = summary.location_CM if summary.draw else forecast.fitted.consensus().locations(chain, draw)
+        phi_TK, own = past.factors[mode][chain, draw], slice(draw * paths, (draw + 1) * paths)
+        phi_SHK = future.factors[mode][chain, own]
+        if by_period and past.log_odds is not None and future.log_odds is not None:
+            phi_TK = phi_TK * odds_of(past.log_odds[chain, draw])[:, None]
+            phi_SHK = phi_SHK * odds_of(future.log_odds[chain, own])[..., None]
+        factor_C = location_CM[:, mode]
+        whole_C = np.where(factor_C < 0, np.nan, phi_TK[observed_T].sum(axis=0)[factor_C])
+        relative_SHC = phi_SHK[:, :, factor_C] / np.maximum(whole_C, np.finfo(float).tiny)
+        found.append(relative_SHC.transpose(2, 0, 1))
+    return np.concatenate(found, axis=1)
 
 
 def cells_by(forecast: Forecast, by: str | Sequence[str] = ()) -> list[dict[str, str]]:

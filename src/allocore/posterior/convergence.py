@@ -5,8 +5,8 @@ change from draw to draw. For the Bernoulli likelihood the total rate, which nee
 total, which needs every cell. Rank-normalised split R-hat and the effective sample sizes of bulk and tails follow
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021).
 
-Chains of this model settle in different modes of the posterior, so R-hat of single chains is large however long they
-run. Predictions pool all chains (Yao, Vehtari and Gelman 2022), so what matters is whether the pool is reproducible:
+Chains of this model find different solutions, so R-hat of single chains is large however long they run. Predictions
+pool all chains (Yao, Vehtari and Gelman 2022), so what matters is whether the pool is reproducible:
 
     nested R-hat = sqrt(1 + B / W)   B: variance of the means of groups of chains; W: mean variance within groups, that
                                      of the means of their chains plus that within chains (Margossian et al. 2024)

@@ -6,6 +6,7 @@ from allocore.classes.consensus import Consensus
 from allocore.classes.summary import ClassSummary, ShownDraw
 from allocore.diagnosis import Diagnosis
 from allocore.errors import InputError
+from allocore.forecast.forecast import Forecast
 from allocore.posterior.check import Check
 from allocore.posterior.evaluate import Evaluation
 from allocore.storage.record import Record
@@ -42,6 +43,9 @@ class Fit(Protocol):
 
     def brief_check(self) -> Check | None:
         """Return a check that takes seconds; None if it would take longer."""
+
+    def forecast(self, horizon: int = 3) -> Forecast:
+        """Forecast the periods after the last one."""
 
     def surprises(self, *, top: int = 50) -> "pd.DataFrame":
         """Return the least expected cells."""

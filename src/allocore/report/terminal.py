@@ -82,11 +82,11 @@ def posterior_html(posterior: Fit) -> str:
         heading += "<br>The run is not finished."
     if not posterior.record.core_values.shape[1]:
         return f"{heading}<br>It has no draws yet.</p>"
-    summary = posterior.class_summary()
+    summary, diagnosis = posterior.class_summary(), posterior.diagnose()
     behind = chains_behind(posterior.record)
     findings = (*learned_findings(posterior.record), *([] if behind is None else [behind]))
     text = " ".join([*summary.sentences, *sentences(findings)])
-    return f"{heading}<br>{escape(text)}</p>{classes_html(summary, '.show()')}"
+    return f"{heading}</p>{diagnosis.answers_html}<p>{escape(text)}</p>{classes_html(summary, '.show()')}"
 
 
 def run_report(posterior: Fit, *, being_written: bool) -> RenderableType:

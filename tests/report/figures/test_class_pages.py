@@ -119,7 +119,8 @@ def test_titles_have_mode_factor_and_the_classes_that_share_it():
 
 def test_the_heading_has_share_and_stability():
     told = all_texts(figures.one_class(posterior(), 0, draw=1).axes[0])
-    assert {"Draw 1 of chain 0; stems: shares of the labels in the class", "Class 0", "Ada · sell"} <= set(told)
+    assert {"Draw 1 of chain 0", "share of a label in the class", "Class 0", "Ada · sell"} <= set(told)
+    assert "90% interval" not in told
     heading = "60.0% of all expected counts  ·  found again in 100% of the other draws, in 2 of 2 chains"
     assert heading in told
     told = all_texts(figures.one_class(posterior(chains=1, draws=1), 0).axes[0])

@@ -7,6 +7,7 @@ import allocore as ac
 from allocore import figures
 from allocore.errors import InputError
 from allocore.report.figures import run as figure_files
+from allocore.report.figures.style import Figure
 from support.errors import refused
 from support.figure_cases import posterior, write_without_drawing
 
@@ -35,10 +36,26 @@ def files(tmp_path_factory):
 def test_all_figures_are_written_in_all_formats_to_a_folder_that_had_to_be_made(tmp_path, monkeypatch):
     write_without_drawing(monkeypatch)
     files = figures.write_all(posterior(), tmp_path / "new" / "folder", on_page=2)
-    stems = ["classes-1", "classes-2", "core", "factors-who", "factors-what", "factors-when", "mass"]
+    stems = ["classes-1", "classes-2", "over-time", "core", "factors-who", "factors-what", "factors-when", "mass"]
     expected = [f"{stem}.{kind}" for stem in [*stems, "effective-shape", "traces"] for kind in ("png", "pdf", "svg")]
+    expected.append("captions.md")
     assert names(files) == expected
     assert sorted(names(files[0].parent.iterdir())) == sorted(expected), "and nothing else"
+
+
+def test_every_figure_has_a_caption(tmp_path, monkeypatch):
+    monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
+    *files, captions = figures.write_all(posterior(), tmp_path, formats="svg")
+    paragraphs = captions.read_text(encoding="utf-8").split("\n\n")
+    assert [text.partition(".** ")[0] for text in paragraphs] == [f"**{file.stem}" for file in files]
+    assert all(len(text.partition(".** ")[2]) > 60 for text in paragraphs)
+
+
+def test_a_single_figure_is_saved_with_its_caption_next_to_it(tmp_path):
+    figure = figures.mass(posterior())
+    caption = figure_files.save_with_caption(figure, tmp_path / "mass.png")
+    assert names(sorted(tmp_path.iterdir())) == ["mass.png", "mass.txt"]
+    assert caption.read_text(encoding="utf-8") == f"{figure.caption}\n"
 
 
 def test_files_are_whole(files):
@@ -67,8 +84,8 @@ def test_rows_is_the_number_of_classes_progress_hears_of_every_file_and_modes_ma
     post = posterior(names=("/up", "a/b", "A B"))
     written = figures.write_all(post, tmp_path, formats="svg", rows=1, progress=heard.append)
     assert heard == written
-    expected = ["classes-1.svg", "core.svg", "factors-up.svg", "factors-a-b.svg", "factors-A-B-2.svg"]
-    assert names(written)[:5] == expected
+    expected = ["classes-1.svg", "over-time.svg", "core.svg", "factors-up.svg", "factors-a-b.svg", "factors-A-B-2.svg"]
+    assert names(written)[:6] == expected
     assert all(file.parent == tmp_path for file in written)
 
 
@@ -113,7 +130,8 @@ def test_a_figure_that_fails_leaves_the_old_file_and_no_half_one(tmp_path, monke
 
 def test_a_run_in_its_burn_in_has_its_traces_only(tmp_path):
     assert names(figures.write_all(posterior(draws=0, burn_in=9, sweeps=3), tmp_path, formats=["svg"])) == [
-        "traces.svg"
+        "traces.svg",
+        "captions.md",
     ]
     with refused("post", rule="no sweeps yet"):
         figures.write_all(posterior(draws=0, sweeps=0), tmp_path / "none")
@@ -125,4 +143,4 @@ def test_a_run_in_its_burn_in_has_its_traces_only(tmp_path):
 def test_a_fitted_model_with_fixed_locations_has_all_figures(model, size, tmp_path):
     Y = np.random.default_rng(0).poisson(1.0, (4, 3, 2))
     post = model(size, burn_in=1, draws=1, thin=1, seed=0, progress=False).fit(Y).posterior_
-    assert len(figures.write_all(post, tmp_path, formats=["svg"])) == 8
+    assert len(figures.write_all(post, tmp_path, formats=["svg"])) == 9

@@ -15,7 +15,7 @@ from allocore import figures
 from allocore.report.figures import style
 from allocore.report.figures.classes import place_labels
 from allocore.report.figures.run import file_names
-from allocore.report.figures.style import clean, date_ticks, fitting_ticks, numbers_in, shorten, width
+from allocore.report.figures.style import clean, date_ticks, fitting_ticks, numbers_in, shorten, width, wrapped
 from support.figure_cases import all_texts, artists, posterior, texts
 
 AWKWARD = (
@@ -143,6 +143,15 @@ def test_line_breaks_become_spaces_and_control_characters_vanish():
 def test_an_ellipsis_replaces_the_end_of_text_that_is_too_long():
     assert shorten("Iraq", 50, 7) == "Iraq"
     assert shorten("Bosnia and Herzegovina", 50, 7) == "Bosnia and…"
+
+
+def test_a_title_that_is_too_long_takes_several_lines_and_loses_nothing():
+    name = "among Bosnia and Herzegovina, Serbia · Fight · 2018-03"
+    lines = wrapped(name, 100, 7)
+    assert len(lines) > 1
+    assert " ".join(lines) == name
+    assert all(width(line, 7) <= 100 and not line.startswith("·") for line in lines)
+    assert wrapped("Llanfairpwllgwyngyll", 30, 7)[0].endswith("…"), "only a word without room is cut"
 
 
 @pytest.mark.parametrize(("share", "below"), [(0.0794, 0.05), (1.0, 1.0), (0.0, 0.0)])

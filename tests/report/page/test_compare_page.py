@@ -39,6 +39,14 @@ def test_classes_go_by_their_numbers_wherever_they_stand(opened):
     assert compared(seen) == [7, 12, 0]
 
 
+def test_the_page_begins_with_the_two_largest_classes_that_are_well_supported(seen, opened):
+    seen.go("compare").wait_for_selector(".chart svg")
+    assert compared(seen) == [0, 1]
+    weak = opened(showing(varied_posterior(), apart_C=np.array([True, False, False, False])))
+    weak.go("compare").wait_for_selector(".chart svg")
+    assert compared(weak) == [1, 2]
+
+
 def test_classes_are_compared_side_by_side(seen):
     page = seen.go("compare/0,1,3")
     page.wait_for_selector(".chart svg")

@@ -57,7 +57,7 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(seen):
     ):
         page = seen.go(address)
         assert page.inner_text("h1") == "Not found", address
-        assert page.locator("nav a").count() == 4
+        assert page.locator("nav a").count() == 5
     page.click("text=Go to the overview")
     page.wait_for_selector("h1:text-is('Overview')")
 
@@ -69,6 +69,7 @@ VIEWS = {
     "compare/0,1,3": ("Compare", ".chart svg"),
     "factor/0/0": ("sender #0", ".classtable tbody tr"),
     "surprises": ("Surprises", "tbody tr"),
+    "forecast": ("Forecast", ".chart svg"),
     "class/99": ("Not found", "a:text-is('Go to the overview')"),
 }
 

@@ -8,16 +8,18 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import allocore as ac
 from allocore.classes.names import perhaps_sharers
 from allocore.errors import InputError
 from allocore.findings import sentences
-from allocore.report.page.page import render
+from allocore.report.page.page import default_title, render
 from allocore.report.page.payload import payload
 from allocore.results import Posterior
 from allocore.tensor.calendar import period_start
+from support import forecast_cases
 from support.errors import refused
 from support.handmade_posterior import (
     CLASSES,
@@ -377,3 +379,38 @@ def test_the_page_gets_the_day_on_which_every_period_begins():
 )
 def test_a_period_begins_on_its_first_day(label, start):
     assert period_start(label) == datetime.fromisoformat(start)
+
+
+def test_the_title_says_what_was_counted_by_which_modes_and_when():
+    tensor = forecast_cases.tensor()
+    assert default_title(tensor) == "Counts by who, whom and month, 2017-07 to 2018-06"
+    events = ac.read_events(pd.DataFrame({"store": ["A", "B"], "item": ["tea", "rice"]}), modes=["store", "item"])
+    assert default_title(events) == "Events by store and item"
+
+
+def test_a_forecast_has_the_total_and_the_classes_of_all_periods():
+    post = forecast_cases.fitted(forecast_cases.tensor())
+    forecast = post.forecast(2)
+    found = payload(post, "Title", forecast=forecast)["forecast"]
+    assert found["labels"] == [*forecast_cases.MONTHS, "2018-07", "2018-08"]
+    assert (found["periods"], len(found["starts"])) == (12, 14)
+    assert found["total"]["past"] == post.tensor.to_dense().sum(axis=(0, 1)).tolist()
+    assert len(found["total"]["median"]) == len(found["total"]["wide"]) == 2
+    expected = forecast.by_class()
+    for one in found["classes"]:
+        assert one["coming"] == pytest.approx(expected[expected["class"] == one["number"]]["expected"].tolist(), 1e-5)
+        assert len(one["past"]) == len(one["band"]) == 12
+
+
+def test_the_page_forecasts_only_a_run_whose_time_can_be_continued(tmp_path):
+    def forecast_of(post, **how):
+        text = ac.write_report(post, tmp_path / "page.html", surprises=0, **how).read_text(encoding="utf-8")
+        return json.loads(text.split('id="data">')[1].split("</script>")[0])["forecast"]
+
+    post = forecast_cases.fitted(forecast_cases.tensor())
+    assert len(forecast_of(post)["labels"]) == 15
+    assert len(forecast_of(post, horizon=1)["labels"]) == 13
+    assert forecast_of(post, horizon=0) is None
+    assert forecast_of(large_posterior((4, 3), 2)) is None
+    with pytest.raises(ac.InputError, match=r"^mode "):
+        forecast_of(large_posterior((4, 3), 2), horizon=2)

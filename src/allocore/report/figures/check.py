@@ -63,7 +63,13 @@ def check(found: Check, ax: Axes | None = None) -> Figure | Axes:
             panel = sheet.panel(left, start, wide - 0.62, _PANEL * scale)
             labels = found.labels[found.labels["mode"] == mode]
             _totals(panel, mode, labels, found.widths[mode], first=n % across == 0)
-        return figure_or_axes(sheet.ax, ax)
+        caption = (
+            f"The data compared with {len(found.simulated):,} tensors simulated from the fitted model: statistics "
+            "above, the totals of labels below. Grey bands are 90% intervals and grey dots the simulated tensors; "
+            "coloured points are the data. A red point has an adjusted p-value of at most 5%, or for a label a total "
+            "outside its interval. Triangles are beyond the axis."
+        )
+        return figure_or_axes(sheet.ax, ax, caption)
 
 
 def _statistics(ax: Axes, found: Check) -> None:

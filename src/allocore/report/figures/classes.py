@@ -28,12 +28,13 @@ from allocore.report.figures.style import (
     numbers_in,
     shorten,
     width,
+    wrapped,
 )
 from allocore.report.fit import Fit, shown_summary
 
 THRESHOLD = 0.02  # of the paper, below which stems are grey
 _ROW = 1.66
-_CAPTION, _APART = 0.2, 0.26
+_CAPTION, _APART, _NAME_LINE = 0.2, 0.26, 0.15
 _HEADING, _TITLES, _LABELS, _BELOW = 0.36, 0.3, 0.16, 0.12
 _LEFT, _GAP = 0.4, 0.12  # the room to the left of a panel, with and without numbers at its axis
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
@@ -164,33 +165,49 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
         apart = [bool(summary.apart_C[place]) for place in places]
         strong = apart.index(True) if apart == sorted(apart) and True in apart else len(places)
         above = _CAPTION + _APART * (strong < len(places))
-        tall = (_HEADING + (_ROW - _HEADING) * len(lines)) * len(places) + above + 0.06
         # The width of a page, or up to a quarter more if the names need it; more only if a mode is very wide.
         wide = style.WIDTH
         for line in lines:
             modes, names = _on_line(summary.modes, line), _on_line(wishes, line)
             least = _needed(modes, [min(name, _LEAST_NAMES) for name in names])
             wide = max(wide, min(_needed(modes, names), _WIDEST), least)
+        across = wide if ax is None else style.inches(ax)[0]
+        titles = [_name_lines(summary, place, across) for place in places]
+        headings = [_HEADING + _NAME_LINE * (len(title) - 1) for title in titles]
+        tall = sum(headings) + (_ROW - _HEADING) * len(lines) * len(places) + above + 0.06
         sheet = style.Sheet(ax or style.new_axes(wide, tall))
-        row = (sheet.height - above) / len(places)
-        intervals = ", with 90% intervals" if summary.is_consensus else ""
-        caption = f"{source_words(summary)}{intervals}; stems: shares of the labels in the class"
-        sheet.text(_GAP, 0.04, caption, **style.NOTE)
+        high = (sheet.height - above - sum(headings)) / (len(places) * len(lines))
+        source = source_words(summary)
+        sheet.text(_GAP, 0.04, source, **style.NOTE)
+        samples = [style.Sample("share of a label in the class", style.GREY, marker="o")]
+        samples += [style.Sample("90% interval", style.GREY, _PALE)] if summary.is_consensus else []
+        style.name_samples(sheet, _GAP + width(source, style.SMALL) / 72 + 0.25, 0.04, samples)
         for turn, place in enumerate(places):
-            upper = _CAPTION + turn * row + _APART * (turn >= strong)
+            upper = _CAPTION + sum(headings[:turn]) + turn * len(lines) * high + _APART * (turn >= strong)
             if turn == strong:
                 sheet.text(_GAP, upper - _APART + 0.08, APART, color=style.FAINT, weight="bold", gid="apart")
-            _write_heading(sheet, summary, place, upper)
+            _write_heading(sheet, summary, place, upper, titles[turn])
             for number, line in enumerate(lines):
-                high = (row - _HEADING) / len(lines)
                 slots = _slots(_on_line(summary.modes, line), _on_line(wishes, line), sheet.width)
                 for mode, slot in zip(line, slots, strict=True):
-                    top_edge = upper + _HEADING + number * high + _TITLES
+                    top_edge = upper + headings[turn] + number * high + _TITLES
                     panel = sheet.panel(slot.left, top_edge, slot.width, high - _TITLES - _LABELS - _BELOW)
                     colour = style.mode_colours(summary.modes)[mode]
                     _write_title(panel, summary, place, mode, colour, slot)
                     draw_stems(panel, summary.profile(place, mode), colour, top, threshold, slot.beside * 72)
-        return figure_or_axes(sheet.ax, ax)
+        return figure_or_axes(sheet.ax, ax, _caption(summary, places, threshold))
+
+
+def _caption(summary: ClassSummary, places: list[int], threshold: float) -> str:
+    """What a page of classes shows, for print."""
+    numbers = [str(summary.number_C[place]) for place in places]
+    named = f"Class {numbers[0]}" if len(places) == 1 else f"Classes {', '.join(numbers)}"
+    bands = "; bands and pale bars are 90% intervals over the draws" if summary.is_consensus else ""
+    return (
+        f"{named} of the {summary.source}. Each panel is a mode, each stem the share of a label in the "
+        f"{summary.counted} of the class{bands}. Stems below {threshold:.0%} are grey. The numbers of other "
+        "classes that use the same factor stand below the name of the mode, with a probability if it is less than one."
+    )
 
 
 def _on_line(values: Sequence[_T], line: range) -> list[_T]:
@@ -270,15 +287,22 @@ def _stem_width(mode: ShownMode) -> float:
     return 0.25 if len(mode.labels) <= 4 else 0.55
 
 
-def _write_heading(sheet: style.Sheet, summary: ClassSummary, place: int, upper: float) -> None:
-    number = f"Class {summary.number_C[place]}"
-    sheet.text(_GAP, upper + 0.04, number, fontsize=style.LARGE, weight="bold")
-    left = _GAP + width(number, style.LARGE, bold=True) / 72 + 0.1
-    name = shorten(summary.names[place], (sheet.width - left - _RIGHT) * 72, style.LARGE)
-    sheet.text(left, upper + 0.04, name, fontsize=style.LARGE, gid="class name")
+def _name_left(summary: ClassSummary, place: int) -> float:
+    """Where the name of a class begins: after its number, in inches."""
+    return _GAP + width(f"Class {summary.number_C[place]}", style.LARGE, bold=True) / 72 + 0.1
+
+
+def _name_lines(summary: ClassSummary, place: int, wide: float) -> list[str]:
+    """The name of a class in lines that fit."""
+    return wrapped(summary.names[place], (wide - _name_left(summary, place) - _RIGHT) * 72, style.LARGE)
+
+
+def _write_heading(sheet: style.Sheet, summary: ClassSummary, place: int, upper: float, name: list[str]) -> None:
+    sheet.text(_GAP, upper + 0.04, f"Class {summary.number_C[place]}", fontsize=style.LARGE, weight="bold")
+    sheet.text(_name_left(summary, place), upper + 0.04, "\n".join(name), fontsize=style.LARGE, gid="class name")
     share = f"{share_words(summary, place)} of all {summary.counted}"
     size = "  ·  ".join(words for words in (share, support_words(summary, place)) if words)
-    sheet.text(_GAP, upper + 0.2, size, color=style.GREY, gid="size")
+    sheet.text(_GAP, upper + 0.2 + _NAME_LINE * (len(name) - 1), size, color=style.GREY, gid="size")
 
 
 def _write_title(panel: Axes, summary: ClassSummary, place: int, mode: int, colour: str, slot: _Slot) -> None:

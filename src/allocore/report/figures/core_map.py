@@ -73,7 +73,14 @@ def core(
             _draw_mode(panel, summary, mode, columns[mode], lines)
             left += slot + _BETWEEN
         _explain(sheet, summary, lines)
-        return figure_or_axes(sheet.ax, ax)
+        whiskers = ", with a 90% interval" if summary.is_consensus else ""
+        caption = (
+            f"{len(lines.places)} classes of the {summary.source}, and where they are in the core. Each row is a "
+            f"class; the bar is its share of all {summary.counted}{whiskers}. Each column is a factor. A coloured "
+            "point is a factor that several classes share, and a line joins the classes that do; a grey square is a "
+            "factor of one class."
+        )
+        return figure_or_axes(sheet.ax, ax, caption)
 
 
 class _Lines(NamedTuple):

@@ -117,8 +117,9 @@ def _draw_in_order(
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
     bars.set_xlabel(f"share of all\n{summary.counted}", **style.NOTE, labelpad=1, loc="left")
-    _explain(sheet, left, mode, f"{number}, in order from left to right", summary.source)
-    return figure_or_axes(sheet.ax, ax)
+    shown_words = f"{number}, in order from left to right"
+    _explain(sheet, left, mode, shown_words, summary.source)
+    return figure_or_axes(sheet.ax, ax, _caption(summary, mode, shown_words))
 
 
 def _draw_labels(
@@ -151,7 +152,15 @@ def _draw_labels(
     length = len(mode.labels)
     which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
     _explain(sheet, left, mode, f"{number}, {which}", summary.source)
-    return figure_or_axes(sheet.ax, ax)
+    return figure_or_axes(sheet.ax, ax, _caption(summary, mode, f"{number}, {which}"))
+
+
+def _caption(summary: ClassSummary, mode: ShownMode, shown: str) -> str:
+    """What a heat map shows, for print."""
+    return (
+        f"The factors of {mode.name} in the {summary.source}: {shown}. Darker cells are larger shares of a label in a "
+        f"factor. Bars show the share of all {summary.counted} in the classes that use the factor."
+    )
 
 
 def _heaviest(shown: list[Factor], most: int) -> Ints:

@@ -22,7 +22,16 @@ from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.posterior.evaluate import Evaluation, inside
 from allocore.posterior.scores import quartiles
 from allocore.report.figures import style
-from allocore.report.figures.style import Figure, clean, date_ticks, figure_or_axes, fitting_ticks, shorten, width
+from allocore.report.figures.style import (
+    Figure,
+    clean,
+    date_ticks,
+    figure_or_axes,
+    fitting_ticks,
+    shorten,
+    width,
+    wrapped,
+)
 from allocore.report.fit import Fit
 from allocore.tensor.labels import label_kind
 
@@ -79,7 +88,12 @@ def calibration(
         _coverage(
             panel, [(name, colour, found.pit_N[chosen]) for name, _, colour, chosen in groups if chosen.sum() >= _FEW]
         )
-        return figure_or_axes(sheet.ax, ax)
+        caption = (
+            f"Whether the predictive distributions of {len(found.pit_N):,} cells are right. Left and middle: "
+            "histograms of their PIT, which is uniform if they are; the grey band holds a bar in 95% of the cases. "
+            "Right: the share of counts within central intervals, on the diagonal if the intervals are right."
+        )
+        return figure_or_axes(sheet.ax, ax, caption)
 
 
 def _histogram(ax: Axes, name: str, colour: str, found: Evaluation, chosen: Flags) -> None:
@@ -224,7 +238,9 @@ def ppd(
             # A new figure has room next to the axes. In given axes the key goes where it hides least.
             place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
             plot.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **place)
-        return figure_or_axes(plot, ax)
+        by = "the number of classes" if against == "budget" else "seconds; numbers are budgets"
+        caption = f"The log predictive density of {which}, by {by}: {'; '.join(notes)}."
+        return figure_or_axes(plot, ax, caption)
 
 
 class _Series(NamedTuple):
@@ -391,6 +407,14 @@ _PANEL_WIDTH, _PANEL_HEIGHT = 3.5, 1.15
 _LEFT, _TOP, _BELOW = 0.62, 0.32, 0.44
 _MOST_TICKS = 6
 _MOST_PANELS = 60
+_KEY, _TITLE_LINE = 0.2, 0.13
+_WIDE_BAND, _NARROW_BAND = 0.16, 0.3
+_FAN_SAMPLES = (
+    style.Sample("counts", style.GREY, marker="o"),
+    style.Sample("median of the forecast", style.BLUE),
+    style.Sample("50% interval", style.BLUE, _NARROW_BAND + _WIDE_BAND),
+    style.Sample("90% interval", style.BLUE, _WIDE_BAND),
+)
 
 
 @overload
@@ -444,15 +468,36 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
     with style.look():
         across = min(2, len(asked))
         down = -(-len(asked) // across)
-        step = _TOP + _PANEL_HEIGHT + _BELOW
-        sheet = style.Sheet(ax or style.new_axes(across * (_PANEL_WIDTH + 0.1), down * step))
-        wide, high = sheet.width / across, sheet.height / down
-        for n, cell in enumerate(asked):
-            left, top = wide * (n % across) + _LEFT, high * (n // across) + _TOP
-            panel = sheet.panel(left, top, wide - _LEFT - 0.12, high - _TOP - _BELOW)
-            named = [str(each) if isinstance(each, str | int) else ", ".join(map(str, each)) for each in cell.values()]
-            _fan(panel, forecast, past_NT[n], incomplete_T, fans_NHL[n], clean(" / ".join(named)) or "all cells")
-        return figure_or_axes(sheet.ax, ax)
+        whole = across * (_PANEL_WIDTH + 0.1) if ax is None else style.inches(ax)[0]
+        wide = whole / across
+        titles = [wrapped(_sum_words(cell), (wide - _LEFT - 0.12) * 72, style.NORMAL) for cell in asked]
+        # A row of panels has room for its longest title.
+        rows = [titles[first : first + across] for first in range(0, len(titles), across)]
+        above = [_TOP + _TITLE_LINE * (max(map(len, row)) - 1) for row in rows]
+        sheet = style.Sheet(ax or style.new_axes(whole, _KEY + sum(above) + down * (_PANEL_HEIGHT + _BELOW)))
+        high = (sheet.height - _KEY - sum(above)) / down
+        style.name_samples(sheet, _LEFT, 0.06, _FAN_SAMPLES)
+        for n, title in enumerate(titles):
+            line, column = divmod(n, across)
+            top = _KEY + sum(above[: line + 1]) + line * high
+            panel = sheet.panel(wide * column + _LEFT, top, wide - _LEFT - 0.12, high - _BELOW)
+            _fan(panel, forecast, past_NT[n], incomplete_T, fans_NHL[n], "\n".join(title))
+        return figure_or_axes(sheet.ax, ax, _forecast_caption(forecast, asked))
+
+
+def _sum_words(cell: Mapping[str, Any]) -> str:
+    """The labels of a sum of cells."""
+    named = [str(each) if isinstance(each, str | int) else ", ".join(map(str, each)) for each in cell.values()]
+    return clean(" / ".join(named)) or "all cells"
+
+
+def _forecast_caption(forecast: Forecast, asked: Sequence[Mapping[str, Any]]) -> str:
+    to = f" to {forecast.periods[-1]}" if len(forecast.periods) > 1 else ""
+    return (
+        f"Counts by {forecast.mode}, and the forecast of {forecast.periods[0]}{to}: "
+        f"{'; '.join(map(_sum_words, asked))}. Points are the counts of the past. The blue line is the median of the "
+        "forecast, the bands are its 50% and 90% predictive intervals."
+    )
 
 
 def _quantiles(forecast: Forecast, cell: Mapping[str, Any], *, missing: bool) -> Floats:
@@ -476,12 +521,13 @@ def _fan(panel: Axes, forecast: Forecast, past_T: Floats, incomplete_T: Flags, f
         panel.legend(loc="lower left", fontsize=style.SMALL, frameon=False, handletextpad=0.1, borderaxespad=0.1)
         past_T = np.where(incomplete_T, np.nan, past_T)
     panel.plot(np.arange(periods), past_T, color=style.GREY, linewidth=0.9, marker="o", markersize=1.6)
-    panel.fill_between(x, low, high, color=style.BLUE, alpha=0.16, linewidth=0)
-    panel.fill_between(x, lower, upper, color=style.BLUE, alpha=0.3, linewidth=0)
+    panel.fill_between(x, low, high, color=style.BLUE, alpha=_WIDE_BAND, linewidth=0)
+    panel.fill_between(x, lower, upper, color=style.BLUE, alpha=_NARROW_BAND, linewidth=0)
     panel.plot(x, middle, color=style.BLUE, linewidth=1.2)
     panel.axvline(periods - 0.5, color=style.FAINT, linewidth=0.6, linestyle=(0, (2, 2)))
     panel.set_xlim(-0.5, periods + horizon - 0.5)
     panel.set_ylim(bottom=0.0)
+    style.thousands(panel)
     labels = [*map(str, forecast.fitted.record.tensor.labels[forecast.coming.mode]), *forecast.periods]
     room = style.inches(panel)[0] * 72
     is_time = label_kind(labels) == "time"
@@ -489,4 +535,4 @@ def _fan(panel: Axes, forecast: Forecast, past_T: Floats, incomplete_T: Flags, f
     named: dict[str, Any] = {"fontsize": style.SMALL, "color": style.GREY}
     panel.set_xlabel(shorten(forecast.mode, room, style.SMALL), labelpad=2, **named)
     panel.set_ylabel("counts", labelpad=2, **named)
-    panel.set_title(shorten(title, room, style.NORMAL), loc="left", fontsize=style.NORMAL, pad=4)
+    panel.set_title(title, loc="left", fontsize=style.NORMAL, pad=4)

@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from allocore._io import result_file
+from allocore._text import plural
 from allocore.classes.names import source_words
 from allocore.classes.summary import ShownDraw
 from allocore.errors import NO_VALUE, InputError, whole_number
@@ -20,6 +21,7 @@ from allocore.report.figures import style
 from allocore.report.figures.classes import classes, classes_on_page
 from allocore.report.figures.core_map import core
 from allocore.report.figures.heat_map import factors
+from allocore.report.figures.over_time import MOST_PANELS, over_time, time_mode
 from allocore.report.figures.predictions import calibration
 from allocore.report.figures.style import Figure, figure_or_axes, joined, shorten, width
 from allocore.report.fit import Fit, shown_summary
@@ -64,8 +66,14 @@ def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
         if post.record.schedule.burn_in:
             sheet.text(right, 0.06, "burn-in shaded", ha="right", **style.NOTE)
             right -= 0.95
-        style.name_chains(sheet, post.record.stats["moved"].shape[0], right, 0.06)
-        return figure_or_axes(sheet.ax, ax)
+        chains = post.record.stats["moved"].shape[0]
+        style.name_chains(sheet, chains, right, 0.06)
+        shaded = " The burn-in is shaded." if post.record.schedule.burn_in else ""
+        caption = (
+            f"The log-likelihood, the numbers of classes and factors in use, and how many classes moved, by sweep. "
+            f"Each of the {plural(chains, 'line')} is a chain.{shaded}"
+        )
+        return figure_or_axes(sheet.ax, ax, caption)
 
 
 class _Trace(NamedTuple):
@@ -166,8 +174,13 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
             panel.set_xlabel("number in use", **style.NOTE, labelpad=1)
             if column == 0:
                 panel.set_ylabel("draws", **style.NOTE, labelpad=2)
-        style.name_chains(sheet, len(post.record.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
-        return figure_or_axes(sheet.ax, ax)
+        chains = len(post.record.stats["classes"])
+        style.name_chains(sheet, chains, sheet.width - 0.1, sheet.height - 0.16)
+        caption = (
+            f"How many classes and factors are in use, in the {len(drawn):,} draws of each of "
+            f"{plural(chains, 'chain')}. A line marks the median."
+        )
+        return figure_or_axes(sheet.ax, ax, caption)
 
 
 def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> None:
@@ -220,7 +233,16 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
             share_SDC = post.consensus().shares_by_draw
             low, high = np.quantile(np.cumsum(share_SDC, axis=-1), _BAND, axis=(0, 1))
             low, high = np.append(0.0, low), np.append(0.0, high)
-            plot.fill_between(range(number + 1), low, high, color=style.BLUE, alpha=0.2, linewidth=0.0, gid="band")
+            plot.fill_between(
+                range(number + 1),
+                low,
+                high,
+                color=style.BLUE,
+                alpha=0.2,
+                linewidth=0.0,
+                gid="band",
+                label="90% interval",
+            )
         plot.plot(np.arange(number + 1), share, color=style.BLUE, linewidth=1.2, gid="held")
         if number <= 60:
             plot.plot(np.arange(1, number + 1), share[1:], "o", color=style.BLUE, markersize=2, gid="classes")
@@ -236,7 +258,15 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
         plot.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
         together = f"; all {number} have {share[-1]:.0%}" if summary.is_consensus else ""
         plot.set_title(source_words(summary) + together, loc="left", **style.NOTE, pad=4)
-        return figure_or_axes(plot, ax)
+        banded = ""
+        if summary.is_consensus:
+            plot.legend(loc="lower right", fontsize=style.SMALL)
+            banded = "; the band is the 90% interval over the draws"
+        caption = (
+            f"The share of all {summary.counted} in the largest classes of the {summary.source}, by their "
+            f"number{banded}."
+        )
+        return figure_or_axes(plot, ax, caption)
 
 
 def _mark(ax: Axes, level: float, classes: int, share: NDArray[np.float64]) -> None:
@@ -254,6 +284,7 @@ def _mark(ax: Axes, level: float, classes: int, share: NDArray[np.float64]) -> N
 # The metadata of each format. Without dates the same figure gives the same file.
 _FORMATS: dict[str, dict[str, None]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _DPI = 200
+CAPTIONS = "captions.md"
 _LONGEST_NAME = 60
 _Figure = tuple[str, Callable[[], Figure]]
 
@@ -271,9 +302,10 @@ def write_all(
 ) -> list[Path]:
     """Write all figures of a run into a folder. The folder is created if it does not exist; old files are replaced.
 
-    `classes-1`, `classes-2` and so on are pages of the largest classes. The others are named after the
-    functions: `core`, `factors-<mode>`, `mass`, `effective-shape`, `traces`, and `calibration` if the run has held-out
-    cells. A run without draws has only `traces`.
+    `classes-1`, `classes-2` and so on are pages of the largest classes. The others are named after the functions:
+    `over-time` if there is a mode of time, `core`, `factors-<mode>`, `mass`, `effective-shape`, `traces`, and
+    `calibration` if the run has held-out cells. A run without draws has only `traces`. `captions.md` has a caption for
+    each figure.
 
     Parameters
     ----------
@@ -291,7 +323,7 @@ def write_all(
     Returns
     -------
     list of pathlib.Path
-        The files in the order of the figures.
+        The files in the order of the figures, and the captions at the end.
 
     Examples
     --------
@@ -316,12 +348,22 @@ def write_all(
         Path(folder).mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise InputError("folder", str(folder), "must be a folder, and there is a file in its place") from None
-    written = []
+    written: list[Path] = []
+    captions = []
+
+    def one_more(file: Path) -> None:
+        written.append(file)
+        if progress:
+            progress(file)
+
     for name, make in _figures(post, rows, on_page, draw, chain):
-        for file in write_figure(make(), Path(folder) / name, chosen):
-            written.append(file)
-            if progress:
-                progress(file)
+        figure = make()
+        for file in write_figure(figure, Path(folder) / name, chosen):
+            one_more(file)
+        captions.append(f"**{name}.** {figure.caption}\n")
+    with result_file(Path(folder) / CAPTIONS) as stream:
+        stream.write("\n".join(captions).encode("utf-8"))
+    one_more(Path(folder) / CAPTIONS)
     return written
 
 
@@ -333,6 +375,8 @@ def _figures(post: Fit, rows: int, on_page: int | None, draw: ShownDraw, chain: 
         for page, first in enumerate(range(0, len(numbers), on_page), start=1):
             shown = numbers[first : first + on_page]
             yield f"classes-{page}", partial(classes, post, shown, draw=draw, chain=chain)
+        if time_mode(summary.modes) is not None:
+            yield "over-time", partial(over_time, post, numbers[:MOST_PANELS], draw=draw, chain=chain)
         yield "core", partial(core, post, draw=draw, chain=chain)
         for mode, name in enumerate(file_names(post.record.tensor.mode_names)):
             yield f"factors-{name}", partial(factors, post, mode, draw=draw, chain=chain)
@@ -354,6 +398,15 @@ def file_names(names: Sequence[str]) -> list[str]:
         taken.add(plain.casefold())
         found.append(plain)
     return found
+
+
+def save_with_caption(figure: Figure, path: Path) -> Path:
+    """Write a figure to a file, and its caption next to it; return the path of the caption."""
+    save_figure(figure, path)
+    caption = path.with_suffix(".txt")
+    with result_file(caption) as stream:
+        stream.write(f"{figure.caption}\n".encode())
+    return caption
 
 
 def write_figure(figure: Figure, target: Path, formats: Sequence[str]) -> Iterator[Path]:

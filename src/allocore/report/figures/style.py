@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from io import BytesIO
 from itertools import pairwise
 from threading import RLock
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import matplotlib
 import matplotlib.figure
@@ -40,8 +40,11 @@ class Shown(TypedDict, total=False):
 class Figure(matplotlib.figure.Figure):
     """A matplotlib figure that a notebook shows if it is the last value of a cell; `allocore.figures` makes these.
 
-    pyplot does not know it, so it is never shown twice, and its memory is freed once nothing refers to it.
+    pyplot does not know it, so it is never shown twice, and its memory is freed once nothing refers to it. `caption`
+    says what it shows, for print.
     """
+
+    caption: str = ""
 
     @property
     def panels(self) -> list[Axes]:
@@ -58,12 +61,13 @@ class Figure(matplotlib.figure.Figure):
         return shown, {"image/png": {"width": width, "height": height}}
 
 
-def figure_or_axes(drawn: Axes, given: Axes | None) -> "Figure | Axes":
-    """Return the new figure, or the given axes: their figure is the caller's, and a notebook would show it twice."""
+def figure_or_axes(drawn: Axes, given: Axes | None, caption: str) -> "Figure | Axes":
+    """Return the new figure with its caption, or the given axes: a notebook would show their figure twice."""
     if given is not None:
         return given
     figure = drawn.get_figure(root=True)
     assert isinstance(figure, Figure)
+    figure.caption = caption
     return figure
 
 
@@ -143,6 +147,11 @@ def dress(ax: Axes) -> Axes:
     return ax
 
 
+def thousands(ax: Axes) -> None:
+    """Show the numbers of the vertical axis, which are counts, with commas."""
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}" if value < 1e3 else f"{value:,.0f}"))
+
+
 def percent(ax: Axes, axis: Literal["x", "y"] = "y") -> None:
     """Show the numbers of an axis, which are fractions, as percentages."""
     chosen = ax.yaxis if axis == "y" else ax.xaxis
@@ -187,6 +196,32 @@ class Sheet:
         """Write text with its upper left corner here, unless `how` aligns it otherwise."""
         how = {"ha": "left", "va": "top", "fontsize": NORMAL, **how}
         self.ax.text(left / self.width, 1.0 - top / self.height, words, transform=self.ax.transAxes, **how)
+
+
+class Sample(NamedTuple):
+    """An entry of a legend: a line, or a band if it is pale, and what it means."""
+
+    words: str
+    colour: str
+    alpha: float = 1.0
+    marker: str = ""
+
+
+def name_samples(sheet: Sheet, left: float, top: float, samples: Sequence[Sample]) -> None:
+    """Write a legend on one line: a sample and its meaning, side by side."""
+    long, gap = 0.2, 0.2
+    for sample in samples:
+        ends = np.array([left, left + long / 2, left + long]) / sheet.width
+        middle = 1.0 - (top + SMALL * 0.55 / 72) / sheet.height
+        wide = 1.2 if sample.alpha == 1.0 else SMALL * 0.8
+        how: dict[str, Any] = {"color": sample.colour, "alpha": sample.alpha, "linewidth": wide, "markersize": 2.5}
+        (line,) = sheet.ax.plot(
+            ends, [middle] * 3, transform=sheet.ax.transAxes, marker=sample.marker, markevery=[1], gid="sample",
+            solid_capstyle="butt", **how,
+        )  # fmt: skip
+        line.set_clip_on(False)
+        sheet.text(left + long + 0.05, top, sample.words, **NOTE, gid="legend")
+        left += long + 0.05 + width(sample.words, SMALL) / 72 + gap
 
 
 def name_chains(sheet: Sheet, chains: int, right: float, top: float) -> None:
@@ -236,6 +271,20 @@ def shorten(text: object, room: float, size: float, *, bold: bool = False) -> st
         half = (fewest + most) // 2
         fewest, most = (half, most) if width(whole[:half] + _ELLIPSIS, size, bold=bold) <= room else (fewest, half)
     return whole[:fewest].rstrip(" ,;:-") + _ELLIPSIS
+
+
+def wrapped(text: object, room: float, size: float, *, bold: bool = False) -> list[str]:
+    """Return text in lines that are at most `room` points wide. Only a word without room of its own is cut."""
+    room *= 0.98  # letters are placed on whole pixels, so a long line is a little longer than the sum of its letters
+    lines = [""]
+    glued = clean(text).replace(" ·", "\n·")  # a dot stays at the end of a line
+    for word in (part.replace("\n", " ") for part in glued.split(" ")):
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and width(longer, size, bold=bold) > room:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return [shorten(line, room, size, bold=bold) for line in lines]
 
 
 @lru_cache(maxsize=10_000)

@@ -21,12 +21,16 @@ from typing import Any
 from allocore._io import no_file, result_file
 from allocore.classes.summary import ShownDraw
 from allocore.errors import InputError, whole_number
+from allocore.forecast.forecast import Forecast
 from allocore.report.fit import Fit
 from allocore.report.page.payload import payload
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.labels import label_kind
 
 _LIBRARIES = ("d3.js", "plot.js", "topojson.js")
 _START = "app.js"
 _DEFAULT = "report.html"
+_HORIZON = 3
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _IMPORT = re.compile(r'^import \{((?:\s*[\w$]+,)*\s*[\w$]+,?\s*)\} from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|const|class) ([\w$]+))", re.MULTILINE)
@@ -41,22 +45,45 @@ def write_page(
     draw: ShownDraw = None,
     chain: int | None = None,
     surprises: int = 50,
+    horizon: int | None = None,
 ) -> Path:
     """Write the page of a posterior: see `allocore.write_report`."""
     target = Path(_DEFAULT if path is None else path)
     if kind := no_file(target):
         raise InputError("path", str(target), f"must be a file such as report.html, not {kind}")
     surprises = whole_number("surprises", surprises, least=0)
-    title = " x ".join(post.record.tensor.mode_names) if title is None else str(title)
+    title = default_title(post.record.tensor) if title is None else str(title)
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
-    page = render(payload(post, title, draw=draw, chain=chain, surprises=found))
+    future = _forecast(post, horizon)
+    page = render(payload(post, title, draw=draw, chain=chain, surprises=found, forecast=future))
     target.parent.mkdir(parents=True, exist_ok=True)
     with result_file(target) as file:
         file.write(page.encode("utf-8"))
     if path is None:
         print(f"Report written to {target.resolve()}: open it in a browser")
     return target
+
+
+def _forecast(post: Fit, horizon: int | None) -> Forecast | None:
+    """A forecast of this many periods; without a number, of a few if the run has a time that can be continued."""
+    if horizon is not None:
+        return post.forecast(horizon) if whole_number("horizon", horizon, least=0) else None
+    try:
+        return post.forecast(_HORIZON) if post.record.core_values.shape[1] else None
+    except InputError:
+        return None
+
+
+def default_title(tensor: CountTensor) -> str:
+    """Return what was counted, by which modes, and when: "ICEWS events by source and month, 2018-01 to 2019-12"."""
+    names, report = tensor.mode_names, tensor.report
+    counted = "Counts" if report is None else "Events"
+    if report is not None and report.format != "custom":
+        counted = f"{report.format.upper()} events"
+    times = [labels for labels in tensor.labels if label_kind(labels) == "time"]
+    span = f", {times[0][0]} to {times[0][-1]}" if len(times) == 1 and len(times[0]) > 1 else ""
+    return f"{counted} by {', '.join(names[:-1])} and {names[-1]}{span}"
 
 
 def render(values: dict[str, Any]) -> str:

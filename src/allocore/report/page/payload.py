@@ -11,6 +11,7 @@ single draw is its factor, which other classes may share. To keep the page small
 """
 
 import base64
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownDraw, Sh
 from allocore.classes.tables import top_cells
 from allocore.diagnosis import Diagnosis
 from allocore.findings import sentences
-from allocore.kernels.elementary import Floats, Ints
+from allocore.forecast.forecast import Forecast
+from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
 from allocore.posterior.check import check_rows
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
@@ -29,6 +31,7 @@ from allocore.report.fit import Fit
 from allocore.report.terminal import diagnosis_rows, progress_line, settings_line
 from allocore.tensor.calendar import period_start
 from allocore.tensor.countries import resolve
+from allocore.tensor.labels import label_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +43,7 @@ _LEAST_ROWS = 25
 _TRACE_POINTS = 400
 _TOP_CELLS = 6
 _MOST_SHARERS = 6
+_FORECAST_CLASSES = 12
 _MOST_16_BITS = 65535
 
 
@@ -50,6 +54,7 @@ def payload(
     draw: ShownDraw = None,
     chain: int | None = None,
     surprises: "pd.DataFrame | None" = None,
+    forecast: Forecast | None = None,
 ) -> dict[str, Any]:
     """Return all that the page shows, ready for JSON: the consensus if there are several draws, or a single draw."""
     summary, diagnosis = posterior.class_summary(draw, chain=chain), posterior.diagnose()
@@ -79,6 +84,7 @@ def payload(
         "classes": _classes(summary, modes),
         "cells": _cells(posterior, summary),
         "surprises": None if surprises is None else _surprises(surprises, summary),
+        "forecast": None if forecast is None else _forecast(forecast, summary),
         "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
     }
 
@@ -169,7 +175,7 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
         "labels": labels,
         "starts": [_start(label) for label in labels] if mode.kind == "time" else None,
         "iso": [each.iso3 if each else None for each in map(resolve, labels)] if mode.kind == "country" else None,
-        "even": [each.even for each in shown],
+        "even": [each.even_words if each.even else None for each in shown],
         "peaks": [each.peaks() for each in shown] if mode.kind == "time" else None,
         "rows": None if rows_NR is None else _packed(np.searchsorted(shown_R, rows_NR), "<u4"),
         "shares": _packed(_chosen([each.share_D for each in shown], rows_NR), "<f4"),
@@ -265,6 +271,59 @@ def _cells(posterior: Fit, summary: ClassSummary) -> dict[str, Any]:
         "labels": [list(seen) for seen in known],
         "ofClass": rows,
     }
+
+
+def _forecast(forecast: Forecast, summary: ClassSummary) -> dict[str, Any]:
+    """The total and the largest classes by period, past and coming, with intervals as pairs of their ends."""
+    place, compared = forecast.coming.mode, forecast.compared
+    labels = [*map(str, summary.modes[place].labels), *forecast.periods]
+    observed_T = np.asarray(forecast.coming.past.observed_T, dtype=bool)
+    total_T = np.where(observed_T, compared.past.by_period([{}], compared.tensor)[0], np.nan)
+    levels = ("0.05", "0.25", "0.5", "0.75", "0.95")
+    fan = forecast.quantiles([{forecast.mode: period} for period in forecast.periods], [float(each) for each in levels])
+    classes = [] if forecast.fitted.class_summary() is not summary else _class_forecasts(forecast, summary, observed_T)
+    return {
+        "mode": forecast.mode,
+        "labels": labels,
+        "starts": [_start(label) for label in labels] if label_kind(labels) == "time" else None,
+        "periods": len(total_T),
+        "words": list(forecast.sentences),
+        "total": {
+            "past": [_number(value) for value in total_T.tolist()],
+            "median": [_number(value) for value in fan["0.5"]],
+            "narrow": _pairs(fan["0.25"], fan["0.75"]),
+            "wide": _pairs(fan["0.05"], fan["0.95"]),
+        },
+        "classes": classes,
+    }
+
+
+def _class_forecasts(forecast: Forecast, summary: ClassSummary, observed_T: Flags) -> list[dict[str, Any]]:
+    """The expected counts of the largest classes by period."""
+    by_class = dict(tuple(forecast.by_class().groupby("class")))
+    found = []
+    for c in summary.apart_last[:_FORECAST_CLASSES].tolist():
+        profile, table = summary.profile(c, forecast.coming.mode), by_class[int(summary.number_C[c])]
+        if not np.isfinite(table["expected"]).all():
+            continue
+        counts = [
+            None if part is None else np.where(observed_T, summary.value_C[c] * part, np.nan)
+            for part in (profile.share_D, profile.low_D, profile.high_D)
+        ]
+        found.append(
+            {
+                "number": int(summary.number_C[c]),
+                "past": [_number(value) for value in counts[0]] if counts[0] is not None else [],
+                "band": None if counts[1] is None or counts[2] is None else _pairs(counts[1], counts[2]),
+                "coming": [_number(value) for value in table["expected"]],
+                "comingBand": _pairs(table["low"], table["high"]),
+            }
+        )
+    return found
+
+
+def _pairs(low: Iterable[float], high: Iterable[float]) -> list[list[float | None]]:
+    return [[_number(one), _number(other)] for one, other in zip(low, high, strict=True)]
 
 
 def _surprises(table: "pd.DataFrame", summary: ClassSummary) -> list[dict[str, Any]]:

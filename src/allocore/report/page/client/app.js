@@ -6,14 +6,16 @@ import { classView } from "./class_view.js";
 import { compareView } from "./compare_view.js";
 import { link, make } from "./elements.js";
 import { factorView } from "./factor_view.js";
-import { classNumbered, classes, given, modes, titleOf } from "./model.js";
+import { forecastView } from "./forecast_view.js";
+import { classNumbered, classes, given, inOrder, modes, titleOf } from "./model.js";
 import { overview } from "./overview.js";
 import { surprisesView } from "./surprises_view.js";
 
 const VIEWS = [
   ["#/", "Overview"],
   ["#/classes", "Classes"],
-  [`#/compare/${classes.slice(0, 2).map((one) => one.number)}`, "Compare"],
+  [`#/compare/${inOrder.slice(0, 2).map((one) => one.number)}`, "Compare"],
+  ...(given.forecast ? [["#/forecast", "Forecast"]] : []),
   ...(given.surprises ? [["#/surprises", "Surprises"]] : []),
 ];
 
@@ -31,6 +33,7 @@ function viewOf(hash) {
   if (one) return [titleOf(one), classView(one)];
   if (name === "compare") return ["Compare", compareView((rest[0] ?? "").split(",").filter(Boolean).map(Number))];
   if (name === "surprises" && given.surprises) return ["Surprises", surprisesView(parameters)];
+  if (name === "forecast" && given.forecast) return ["Forecast", forecastView()];
   const factor = name === "factor" && modes[first]?.factors.find((each) => each.number === second);
   if (factor) return [factor.name, factorView(factor)];
   return [

@@ -25,7 +25,8 @@ export const legend = (entries) =>
 export const lineSample = (colour, dash = "solid") =>
   make("span", { class: "sample", style: `border-block-start:2.5px ${dash} ${colour}` });
 
-export const bandSample = (colour) => make("span", { class: "bandsample", style: `background:${colour}` });
+export const bandSample = (colour, opacity = null) =>
+  make("span", { class: "bandsample", style: `background:${colour}${opacity === null ? "" : `;opacity:${opacity}`}` });
 
 // The samples of series of lines, and of series of points, in their order.
 export const seriesLine = (turn) => lineSample(SERIES[turn % SERIES.length], dashOf(turn)[0]);

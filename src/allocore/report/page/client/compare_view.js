@@ -2,9 +2,9 @@
 
 import { balanced } from "./balanced.js";
 import { charted, legend, seriesLine, seriesPoint } from "./chart_box.js";
-import { SERIES, cut } from "./chart_style.js";
+import { SERIES } from "./chart_style.js";
 import { apartNote, bdi, chip, classLink, labelLink, link, make, nameOf, panel } from "./elements.js";
-import { LEVEL, classNumbered, classes, given, modes, sharingProbability, sizeOf } from "./model.js";
+import { LEVEL, classNumbered, given, inOrder, modes, sharingProbability, sizeOf } from "./model.js";
 import { interval, percent, sentence } from "./numbers.js";
 import { sameLine, series, sideBySide } from "./profile_charts.js";
 import { evenShare } from "./profile_figures.js";
@@ -13,7 +13,8 @@ import { search } from "./search.js";
 export const MOST_COMPARED = 3;
 
 export function compareView(numbers) {
-  const chosen = [...new Set(numbers)].map(classNumbered).filter(Boolean).slice(0, MOST_COMPARED);
+  const known = [...new Set(numbers)].map(classNumbered).filter(Boolean);
+  const chosen = (known.length ? known : inOrder.slice(0, 2)).slice(0, MOST_COMPARED);
   const heads = chosen.map((one, turn) =>
     make(
       "div",
@@ -48,7 +49,7 @@ const addressOf = (chosen) => `#/compare/${chosen.map((one) => one.number)}`;
 // All classes by name, to put another one in the place of a class.
 function instead(chosen, turn) {
   const id = `instead${turn}`;
-  const offered = classes
+  const offered = inOrder
     .filter((one) => one === chosen[turn] || !chosen.includes(one))
     .map((one) =>
       make("option", { value: String(one.number), selected: one === chosen[turn] }, `${one.number}: ${one.name}`),
@@ -67,7 +68,7 @@ function instead(chosen, turn) {
 // The form that adds a class by its number or its name.
 function adding(chosen) {
   const full = chosen.length === MOST_COMPARED;
-  const offered = classes.map((one) => make("option", { value: `${one.number}: ${one.name}` }));
+  const offered = inOrder.map((one) => make("option", { value: `${one.number}: ${one.name}` }));
   const add = make("input", {
     type: "search",
     id: "add",
@@ -116,7 +117,7 @@ function comparePanel(mode, chosen) {
     bdi(mode.name),
     sameFactor(mode, chosen),
     legend([
-      ...chosen.map((one, turn) => [(isTime ? seriesLine : seriesPoint)(turn), cut(`${one.number}: ${one.name}`, 60)]),
+      ...chosen.map((one, turn) => [(isTime ? seriesLine : seriesPoint)(turn), `${one.number}: ${one.name}`]),
       isTime ? evenShare(mode) : null,
     ]),
     isTime ? sameLines(named) : null,

@@ -26,7 +26,7 @@ class Profile {
     this.#column = mode.columns[column];
     this.mode = mode;
     this.name = name;
-    this.even = mode.even[column];
+    this.even = mode.even[column]; // in words, or null
     this.empty = !this.#column.share.some((value) => value > 0);
     this.hasIntervals = mode.intervals !== null;
     // The stretches of time with the largest shares, largest first.
@@ -72,7 +72,7 @@ class Profile {
 
   get words() {
     if (this.empty) return "too small to tell";
-    if (this.even) return `evenly over all ${this.mode.length}`;
+    if (this.even) return this.even;
     return this.named(3)
       .map(({ label, share }) => `${label} ${percent(share, 0)}`)
       .join(", ");
@@ -122,6 +122,9 @@ for (const one of classes) {
 
 const byNumber = new Map(classes.map((one) => [one.number, one]));
 export const classNumbered = (number) => byNumber.get(number);
+
+// The classes in the order in which they are shown: small and weakly supported ones after the others.
+export const inOrder = [...classes.filter((one) => !one.apart), ...classes.filter((one) => one.apart)];
 
 let sum = 0;
 for (const one of classes) one.cumulative = sum += one.share;

@@ -15,7 +15,7 @@ import {
   simpleTable,
   words,
 } from "./elements.js";
-import { classes, given, modes } from "./model.js";
+import { classes, given, inOrder, modes } from "./model.js";
 import { percent, plural, whole } from "./numbers.js";
 import { chainTraces, coreMap, massCurve } from "./run_charts.js";
 
@@ -77,7 +77,7 @@ function classPanels() {
 
 // The core map of the largest classes; a button shows all of them, which makes a long figure.
 function coreFigure(rows = CORE_ROWS) {
-  const shown = classes.slice(0, rows);
+  const shown = inOrder.slice(0, rows);
   const all = () => box.replaceWith(coreFigure(classes.length));
   const box = make(
     "div",
@@ -106,7 +106,7 @@ function coreFigure(rows = CORE_ROWS) {
 }
 
 const MOST_LARGEST = 8;
-const largestClasses = classes.filter((one) => !one.apart).slice(0, MOST_LARGEST);
+const largestClasses = inOrder.filter((one) => !one.apart).slice(0, MOST_LARGEST);
 
 // The height of a chart that fills the panel beside the list of the largest classes.
 const largestHeight = () => Math.max(206, Math.min(460, 56 * largestClasses.length));

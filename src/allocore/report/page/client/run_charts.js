@@ -131,17 +131,19 @@ function pointTitle({ one, factor }) {
 export function coreMap(shown) {
   const dots = [];
   const links = [];
+  const lines = new Map(shown.map((one, line) => [one, line]));
+  const linesOf = (factor) => d3.sort(factor.classes.filter((other) => lines.has(other)).map((one) => lines.get(one)));
   modes.forEach((mode) => {
     const columns = new Map();
     for (const one of shown) {
       const factor = one.factors[mode.place];
       if (!columns.has(factor)) columns.set(factor, columns.size);
-      const inside = factor.classes.filter((other) => other.place < shown.length);
-      dots.push({ mode: mode.name, column: columns.get(factor), one, factor, shared: inside.length > 1 });
+      const column = columns.get(factor);
+      dots.push({ mode: mode.name, column, line: lines.get(one), one, factor, shared: linesOf(factor).length > 1 });
     }
     for (const [factor, column] of columns) {
-      const inside = factor.classes.filter((other) => other.place < shown.length);
-      if (inside.length > 1) links.push({ mode: mode.name, column, from: inside[0].place, to: inside.at(-1).place });
+      const inside = linesOf(factor);
+      if (inside.length > 1) links.push({ mode: mode.name, column, from: inside[0], to: inside.at(-1) });
     }
   });
   return (width) => {
@@ -158,7 +160,7 @@ export function coreMap(shown) {
         reverse: true,
         domain: [-1, shown.length],
         ticks: d3.ticks(0, shown.length - 1, Math.min(12, shown.length)).filter(Number.isInteger),
-        tickFormat: (place) => String(shown[place]?.number ?? ""),
+        tickFormat: (line) => String(shown[line]?.number ?? ""),
       },
       marks: [
         Plot.frame({ stroke: FAINT_INK, strokeOpacity: 0.5 }),
@@ -166,7 +168,7 @@ export function coreMap(shown) {
         Plot.dot(dots, {
           fx: "mode",
           x: "column",
-          y: (d) => d.one.place,
+          y: "line",
           r: 3.2,
           fill: (d) => (d.shared ? ACCENT : FAINT_INK),
           tip: { format: { fx: false, x: false, y: false, fill: false }, ...tipStyle },
