@@ -178,8 +178,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "predictions-few-draws": "Not known: {draws:count draw} per chain {draws:is|are} too few; it takes {least}.",
     "predictions-one-chain": "Not known: it takes several chains to see how much predictions depend on the chain.",
     "predictions-not-judged": "Not known: {why:unscored}.",
-    "hold-out-cells": "If the tensor fits into memory, fit again with held-out cells, which are scored (ac.hold_out, or "
-    "allocore fit --hold-out 0.01).",
+    "hold-out-cells": "If the tensor fits into memory, fit again with held-out cells, which are scored "
+    "(ac.hold_out, or allocore fit --hold-out 0.01).",
     # Diagnosis: classes
     "classes-no-draws": "Not known: maximum likelihood gives one estimate and no chains to compare.",
     "classes-few-chains": "Not known: it takes at least {least} chains to say, and there {chains:is|are} {chains}.",
