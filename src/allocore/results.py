@@ -698,13 +698,13 @@ class Posterior:
         >>> found.share.shape == found.support.shape
         True
         """
-        from allocore.classes.consensus import consensus_of_new_rows, find_consensus
+        from allocore.classes.consensus import compare_chains, consensus_of_new_rows, find_consensus
 
         if self._consensus is None:
             record, fit = drawn(self._record), self._fitted
             if fit is None:
                 found = find_consensus(record, self._folder, self._numbering, progress)
-                self._consensus = found.compared(progress)
+                self._consensus = compare_chains(found, record, progress)
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus
