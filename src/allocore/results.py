@@ -729,7 +729,7 @@ class Posterior:
         >>> found.share.shape == found.support.shape
         True
         """
-        from allocore.classes.consensus import consensus_of_new_rows, find_consensus
+        from allocore.classes.consensus import compare_chains, consensus_of_new_rows, find_consensus
 
         if self._consensus is None:
             record, fit = drawn(self._record), self._fitted
@@ -737,7 +737,7 @@ class Posterior:
                 # Some chains have their own consensus, whose classes are numbered as those of all chains.
                 known = None if self._whole is None else self._whole.consensus(progress=progress).numbering.known
                 found = find_consensus(record, self._folder, known, self._start, progress)
-                self._consensus = found.compared(progress)
+                self._consensus = compare_chains(found, record, progress)
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus

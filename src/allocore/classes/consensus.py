@@ -185,6 +185,15 @@ def class_shares(reader: ClassReader, profiles: Sequence[Floats]) -> Floats:
     return shares
 
 
+def compare_chains(found: "Consensus", record: Record, progress: bool) -> "Consensus":
+    """Return the consensus with how well sets of its chains agree, if there are enough of them."""
+    if len(record.core_values) < LEAST_CHAINS:
+        return found
+    with draw_bar("comparing chains", progress) as tick:
+        halves = judge_reproducibility(ClassReader(record), found.estimates.mean_profiles, tick)
+    return Consensus(record, found.estimates, found.numbering, found._start, halves)
+
+
 def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", progress: bool) -> "Consensus":
     """Return the consensus of new rows, with the classes and numbers of the run that they were folded into.
 
@@ -266,14 +275,6 @@ class Consensus:
         self._record, self.estimates, self.numbering, self._start = record, estimates, numbering, start
         self.reproducibility = reproducibility
         self.summary: ClassSummary = _summarize(record, estimates, numbering, start, reproducibility)
-
-    def compared(self, progress: bool) -> "Consensus":
-        """Return the consensus with how well sets of its chains agree, if there are enough of them."""
-        if len(self._record.core_values) < LEAST_CHAINS:
-            return self
-        with draw_bar("comparing chains", progress) as tick:
-            found = judge_reproducibility(ClassReader(self._record), self.estimates.mean_profiles, tick)
-        return Consensus(self._record, self.estimates, self.numbering, self._start, found)
 
     @property
     def share(self) -> NDArray[np.float64]:

@@ -68,7 +68,6 @@ _LEAST_PERIODS = 3
 # How often a season must fit into the past: to be found, and to be accepted if you ask for it.
 _CYCLES_FOR_AUTO, _CYCLES_IF_ASKED = 3, 2
 _CLASS_DRAWS = 100  # the paths of about this many draws give the intervals of classes
-_COMPLETE = 0.9  # a last period counts as complete if events cover this share of it
 
 
 class FittedRun(Protocol):
