@@ -82,12 +82,14 @@ def draw_log_factors(
     rng: np.random.Generator,
     concentrations_M: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], ...]:
-    """log phi[m][d, k] ~ log Gamma(e0, rate f0) for the factors in use, -inf for the others."""
+    """log phi[m][d, k] ~ log Gamma(e0, rate f0), plus the log weight, for the factors in use; -inf for the others."""
     log_phi = []
     for m, (length, width) in enumerate(zip(shape, spec.core_shape, strict=True)):
         log_phi_DK = np.full((length, width), -np.inf)
         used = np.unique(subs_QM[:, m])
         log_phi_DK[:, used] = _log_gamma(spec.concentration(m, concentrations_M), spec.f0, (length, len(used)), rng)
+        if (weights_D := spec.exposure(m)) is not None:
+            log_phi_DK += log_of(weights_D)[:, None]
         log_phi.append(log_phi_DK)
     return tuple(log_phi)
 
