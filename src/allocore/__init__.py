@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from allocore.findings import Finding
     from allocore.forecast.forecast import Forecast
     from allocore.forecast.scores import ForecastEvaluation
+    from allocore.model.modes import Mode
     from allocore.posterior.check import Check
     from allocore.posterior.evaluate import Evaluation
     from allocore.results import Posterior, open_run, write_report
@@ -56,6 +57,7 @@ _HOMES = {
     "InputError": "errors",
     "StoreError": "errors",
     "Missing": "tensor.missing",
+    "Mode": "model.modes",
     "NNTuck": "estimators",
     "Posterior": "results",
     "Reproducibility": "classes.reproducibility",
@@ -93,6 +95,7 @@ __all__ = [
     "HeldOut",
     "InputError",
     "Missing",
+    "Mode",
     "NNTuck",
     "Posterior",
     "Reproducibility",

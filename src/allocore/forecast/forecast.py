@@ -29,6 +29,7 @@ from allocore.forecast.time_factors import (
     future_record,
     learn_smoothness,
 )
+from allocore.model.modes import exposure_of
 from allocore.posterior.predict import (
     boxes_and_labels,
     cell_quantiles,
@@ -432,12 +433,20 @@ def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
 
 
 def make_forecast(
-    fitted: FittedRun, horizon: object, mode: str | int | None, season: object, *, seed: object, threads: int
-) -> Forecast:
+    fitted: FittedRun, horizon: object, mode: str | int | None, season: object, *, exposure: object = None,
+    seed: object, threads: int,
+) -> Forecast:  # fmt: skip
     """Continue the time factors of all draws of a run."""
     record = drawn(fitted.record)
     rng = np.random.default_rng(whole_number("seed", seed, least=0))
     coming = coming_periods(record.tensor, horizon, mode, season)
+    tensor = future_tensor(record.tensor, coming)
+    if exposure is None and record.spec.exposure(coming.mode) is not None:
+        name = tensor.mode_names[coming.mode]
+        raise InputError(
+            "exposure", None, f"must have the weights of the coming periods: the fit has those of {name!r}"
+        )
+    weights_H = exposure_of(exposure, tensor, coming.mode)
     factors = factor_counts(record, coming.mode)
     smoothness = learn_smoothness(factors, coming.past)
     paths = Paths(factors, coming.past, smoothness, rng)
@@ -450,7 +459,7 @@ def make_forecast(
         times = max(1, min(times, room // max(1, bytes_each)))
     require_memory(times * bytes_each, "a forecast with one path for each draw")
     rates = np.array([paths.draw(horizon) for _ in watched(range(times), times, "paths of the future")])
-    future = future_record(record, coming.mode, future_tensor(record.tensor, coming), factors, rates, rng)
+    future = future_record(record, coming.mode, tensor, factors, rates, rng, weights_H)
     return Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
 
 

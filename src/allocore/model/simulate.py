@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from allocore.kernels.elementary import exp_of, log_of
 from allocore.model.joint import log_odds_at, rates_at
 from allocore.model.spec import Spec
-from allocore.model.state import Dispersion, State
+from allocore.model.state import Dispersion, State, times_weights
 
 
 def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
@@ -88,9 +88,7 @@ def draw_log_factors(
         log_phi_DK = np.full((length, width), -np.inf)
         used = np.unique(subs_QM[:, m])
         log_phi_DK[:, used] = _log_gamma(spec.concentration(m, concentrations_M), spec.f0, (length, len(used)), rng)
-        if (weights_D := spec.exposure(m)) is not None:
-            log_phi_DK += log_of(weights_D)[:, None]
-        log_phi.append(log_phi_DK)
+        log_phi.append(times_weights(log_phi_DK, spec.exposure(m)))
     return tuple(log_phi)
 
 
