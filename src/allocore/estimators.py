@@ -710,9 +710,8 @@ class Tucker(GibbsEstimator):
 
     Parameters
     ----------
-    core_shape : sequence of int, default=None
-        K_m, the number of factors of each mode. There is a class on every location of the core. It can be left out if
-        `modes` has the `factors` of every mode.
+    core_shape : sequence of int
+        K_m, the number of factors of each mode. There is a class on every location of the core.
     {settings}
 
     Examples
@@ -724,11 +723,11 @@ class Tucker(GibbsEstimator):
 
     _model: ClassVar[str] = "Tucker"
 
-    core_shape: tuple[int, ...] | None = None
+    core_shape: tuple[int, ...]
 
     def _spec(self, tensor: CountTensor) -> Spec:
-        given = core_shape_given(modes_given(self.modes, tensor), tensor.ndim, self.core_shape, None)
-        core_shape = whole_core(tensor.shape, given, "Tucker")
+        core_shape = whole_core(tensor.shape, self.core_shape, "Tucker")
+        core_shape_given(modes_given(self.modes, tensor), tensor.ndim, core_shape, 1)  # they must agree
         return Spec(math.prod(core_shape), core_shape, model="Tucker", **self._common(tensor))
 
 

@@ -84,8 +84,7 @@ def test_what_modes_give_is_what_sequences_give():
     assert spec_of(ac.AlloCore(4, (4, 2), e0=(1.0, 0.1), modes=modes)) == spec_of(ac.AlloCore(4, modes=modes))
     assert spec_of(ac.AlloCore(4, e0=0.5, modes=modes)).e0 == (0.5, 0.1)
     assert spec_of(ac.AlloCore("infer", max_budget=6, modes=modes)).core_shape == (6, 2)
-    whole = {"country": ac.Mode(factors=3), "month": ac.Mode(factors=2)}
-    assert spec_of(ac.Tucker(modes=whole)) == spec_of(ac.Tucker((3, 2)))
+    assert spec_of(ac.Tucker((3, 2), modes=modes)) == spec_of(ac.Tucker((3, 2), e0=(1.0, 0.1)))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_what_modes_give_is_what_sequences_give():
         (ac.AlloCore(4, e0=(1.0, 0.3), modes={"month": ac.Mode(e0=0.1)}), "modes"),
         (ac.AlloCore(4, e0="infer", modes={"month": ac.Mode(e0=0.1)}), "modes"),
         (ac.CP(4, modes={"month": ac.Mode(factors=2)}), "modes"),
-        (ac.Tucker(modes={"month": ac.Mode(factors=2)}), "core_shape"),
+        (ac.Tucker((2, 3), modes={"month": ac.Mode(factors=2)}), "modes"),
     ],
 )
 def test_what_is_given_twice_and_differently_is_refused(model, argument):

@@ -8,6 +8,7 @@ from scipy import stats
 from sklearn.base import clone
 
 import allocore as ac
+from allocore.report.terminal import settings_line
 from allocore.run.chains import start_states
 from support.errors import refused, refused_file
 from support.same_draws import assert_same, assert_same_run
@@ -169,6 +170,15 @@ def test_a_refit_starts_at_the_same_rates_per_unit(posts):
     unit = post.record.per_unit()
     np.testing.assert_allclose(state.factors(2), 3.0 * unit.factors[2][0, -1], rtol=1e-12)
     np.testing.assert_allclose(state.factors(0), unit.factors[0][0, -1], rtol=1e-12)
+
+
+def test_a_comparison_refuses_exposures_which_it_cannot_use():
+    with refused("modes"):
+        ac.compare(MASKED, {"known": KINDS["poisson"]}, splits=1)
+
+
+def test_the_settings_of_a_run_name_the_modes_with_exposures(posts):
+    assert "country, month" in settings_line(posts["poisson"].record)
 
 
 def test_a_fit_is_judged_with_its_exposures(posts):

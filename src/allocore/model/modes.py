@@ -122,7 +122,7 @@ def _in_order(exposure: Any, labels: ModeLabels, name: str) -> list[Any]:
     return [weights[place] for place in range(len(texts))]
 
 
-def core_shape_given(given: Mapping[int, Mode], modes: int, core_shape: object, other: int | None) -> object:
+def core_shape_given(given: Mapping[int, Mode], modes: int, core_shape: object, other: int) -> object:
     """The core shape with the factors of single modes; `other` is the number of the modes that name none."""
     factors = {mode: each.factors for mode, each in given.items() if each.factors is not None}
     if not factors or (core_shape is not None and not isinstance(core_shape, Sequence | np.ndarray)):
@@ -133,8 +133,6 @@ def core_shape_given(given: Mapping[int, Mode], modes: int, core_shape: object, 
                 rule = f"must agree with `core_shape`, which is {tuple(core_shape)}: give the number only once"
                 raise InputError("modes", Described(f"{number} factors of mode {mode}"), rule)
         return core_shape
-    if other is None and len(factors) < modes:
-        return None
     return tuple(factors.get(mode, other) for mode in range(modes))
 
 
