@@ -147,6 +147,9 @@ def test_new_rows_have_the_exact_conditional_given_their_weights():
         scaled = month[:, :, row, 0] * (10.0 / weight + reach)
         law = stats.gamma(1.0 + new.mode_totals("month")[row])
         assert stats.kstest(scaled.ravel(), law.cdf).pvalue > 1e-4
+    prior = stats.gamma(1.0, scale=np.array([1.0, 0.5]) / 10.0)
+    log_joint = folded.stats["log_likelihood"] + (prior.logpdf(month[..., 0]) + np.log(month[..., 0])).sum(axis=2)
+    assert folded.best_draw() == np.unravel_index(log_joint.argmax(), log_joint.shape)
     unit = folded.predict([{"month": "2001-07"}, {"month": "2001-08"}], per_unit=True)["expected"]
     assert unit[1] == pytest.approx(unit[0], rel=0.3)
 
@@ -159,6 +162,9 @@ def test_a_forecast_needs_the_weights_of_its_periods_and_scales_with_them(post):
     cells = [{"month": month, "country": "C1"} for month in one.periods]
     expected, scaled = one.predict(cells)["expected"], two.predict(cells)["expected"]
     np.testing.assert_allclose(scaled, expected * [2.0, 0.5], rtol=1e-9)
+    changes = two.changes()
+    assert changes["ratio"].between(0.5, 2.0).all()  # per unit, nothing changes
+    np.testing.assert_allclose(changes["expected"], one.changes()["expected"], rtol=1e-9)
     before = post.predict([{"month": "2001-01", "country": "C1"}])["expected"][0]
     assert 0.4 * before < expected[0] < 2.5 * before  # a full month, although the last one was half as long
 

@@ -297,7 +297,7 @@ class Forecast:
 
         The home cells of a class are those of the labels that together have half of its profile, in every mode but
         time. Their counts include events of other classes. Cells that were never observed are left out of both sides;
-        a missing cell counts as its mean over the other periods.
+        a missing cell counts as its mean over the other periods. If periods have exposures, counts are per unit.
 
         Parameters
         ----------
@@ -316,7 +316,8 @@ class Forecast:
         >>> list(forecast.changes().columns)
         ['name', 'last', 'expected', 'low', 'high', 'ratio']
         """
-        return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval))
+        weights_T = self._fitted.record.spec.exposure(self.coming.mode)
+        return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval), weights_T)
 
     def evaluate(self, Y_future: CountTensor, *, interval: float = 0.9) -> ForecastEvaluation:
         """Score the forecast against what happened, and compare it with simple forecasts.

@@ -342,15 +342,15 @@ class Record:
         stats = {name: values[chosen] for name, values in self.stats.items()}
         return replace(self.with_draws((chosen,)), stats=stats, planned_chains=None)
 
-    def per_unit(self) -> Self:
-        """The record as if all exposures were 1: its factors are divided by the weights of their rows."""
-        if not self.spec.exposures:
-            return self
-        factors = tuple(
-            factor if (weights_D := self.spec.exposure(mode)) is None else DividedDraws(factor, weights_D[:, None])
-            for mode, factor in enumerate(self.factors)
-        )
-        return replace(self, spec=replace(self.spec, exposures=()), factors=cast("tuple[DrawArray, ...]", factors))
+    def per_unit(self, mode: int | None = None) -> Self:
+        """The record as if all exposures, or those of one mode, were 1: factors are divided by weights."""
+        record = self
+        for m, factor in enumerate(self.factors):
+            if mode in (None, m) and (weights_D := self.spec.exposure(m)) is not None:
+                divided = cast("DrawArray", DividedDraws(factor, weights_D[:, None]))
+                factors = (*record.factors[:m], divided, *record.factors[m + 1 :])
+                record = replace(record, spec=record.spec.with_exposure(m, None), factors=factors)
+        return record
 
     @property
     def complete(self) -> bool:
