@@ -258,6 +258,7 @@ DEFAULTS = {
     "t0": 1.0,
     "likelihood": "auto",
     "dispersion_by": None,
+    "modes": None,
     "g0": 1.0,
     "h0": 1.0,
     "sweeps": "auto",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from allocore.findings import Finding
     from allocore.forecast.forecast import Forecast
     from allocore.forecast.scores import ForecastEvaluation
+    from allocore.model.modes import Mode
     from allocore.posterior.check import Check
     from allocore.posterior.evaluate import Evaluation
     from allocore.results import Posterior, diff, open_run, paper_table, write_report
@@ -58,6 +59,7 @@ _HOMES = {
     "InputError": "errors",
     "StoreError": "errors",
     "Missing": "tensor.missing",
+    "Mode": "model.modes",
     "NNTuck": "estimators",
     "Posterior": "results",
     "Reproducibility": "classes.reproducibility",
@@ -98,6 +100,7 @@ __all__ = [
     "HeldOut",
     "InputError",
     "Missing",
+    "Mode",
     "NNTuck",
     "Posterior",
     "Reproducibility",

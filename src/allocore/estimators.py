@@ -10,7 +10,7 @@ import re
 import secrets
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from html import escape
@@ -22,6 +22,7 @@ from allocore._memory import require_memory
 from allocore.errors import Described, InputError, not_fitted, whole_number
 from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
+from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given
 from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
 from allocore.progress import progress_bar
 from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size
@@ -67,6 +68,9 @@ likelihood : {"auto", "poisson", "negative-binomial", "bernoulli"}, default='aut
     "bernoulli" if all counts are 0 or 1, and "negative-binomial" otherwise. "poisson" is the paper's.
 dispersion_by : str or int, default=None
     A mode whose rows each have their own dispersion p of the negative binomial; None means one p for all.
+modes : dict, default=None
+    What is given for single modes, by name: `{"month": ac.Mode(exposure=days), "sender": ac.Mode(e0=0.1)}`. `e0` and
+    `core_shape` with an entry per mode are short forms of the same.
 g0, h0 : float, default=1.0
     Parameters of the beta prior of p. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
     count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
@@ -293,6 +297,7 @@ class GibbsEstimator(Estimator):
     t0: float = 1.0
     likelihood: LikelihoodChoice = "auto"
     dispersion_by: str | int | None = None
+    modes: Mapping[str | int, Mode] | None = None
     g0: float = 1.0
     h0: float = 1.0
     sweeps: int | Literal["auto"] = "auto"
@@ -445,6 +450,8 @@ class GibbsEstimator(Estimator):
         store = ZarrStore.reopen(_path("path", path), on_error, resumed)
         plan, spec = store.plan, store.plan.spec
         settings = {**vars(spec), **RunSize.settings_of(plan), "seed": plan.seed, "rank": spec.budget}
+        exposures = zip(plan.tensor.mode_names, spec.exposures, strict=False)
+        settings["modes"] = {name: Mode(exposure=weights) for name, weights in exposures if weights} or None
         if spec.infer_budget:
             settings |= {"budget": "infer", "max_budget": spec.budget}
         model = cls(**{each.name: settings[each.name] for each in fields(cls) if each.name in settings})
@@ -514,7 +521,9 @@ class GibbsEstimator(Estimator):
                 rule = f"must be a mode of the tensor, one of {list(tensor.mode_names)}"
                 raise InputError("dispersion_by", by, rule) from None
         priors = {name: getattr(self, name) for name in _PRIORS}
-        return {**priors, "likelihood": likelihood, "dispersion_by": by}
+        given = modes_given(self.modes, tensor)
+        priors["e0"] = concentrations_given(given, tensor.ndim, self.e0)
+        return {**priors, "likelihood": likelihood, "dispersion_by": by, "exposures": exposures_of(given, tensor)}
 
     def _spec(self, tensor: CountTensor) -> Spec:
         raise NotImplementedError
@@ -672,9 +681,11 @@ class AlloCore(GibbsEstimator):
         own: dict[str, Any] = {"alpha0": self.alpha0, **self._common(tensor)}
         if self.budget == "infer":
             most = whole_number("max_budget", self.max_budget)
-            core_shape = core_shape_for(tensor.shape, most, self.core_shape)
-            return Spec(most, core_shape, infer_budget=True, c0=self.c0, d0=self.d0, **own)
-        return Spec(self.budget, core_shape_for(tensor.shape, self.budget, self.core_shape), **own)
+            own |= {"infer_budget": True, "c0": self.c0, "d0": self.d0}
+        else:
+            most = self.budget
+        core_shape = core_shape_given(modes_given(self.modes, tensor), tensor.ndim, self.core_shape, most)
+        return Spec(most, core_shape_for(tensor.shape, most, core_shape), **own)
 
 
 @_describe_settings
@@ -701,6 +712,12 @@ class CP(GibbsEstimator):
 
     def _spec(self, tensor: CountTensor) -> Spec:
         rank = whole_number("rank", self.rank)
+        for mode, each in modes_given(self.modes, tensor).items():
+            if each.factors not in (None, rank):
+                name = tensor.mode_names[mode]
+                raise InputError(
+                    "modes", each, f"must have no number of factors for {name!r}: CP has {rank} in all modes"
+                )
         return Spec(rank, (rank,) * len(tensor.shape), model="CP", **self._common(tensor))
 
 
@@ -728,6 +745,7 @@ class Tucker(GibbsEstimator):
 
     def _spec(self, tensor: CountTensor) -> Spec:
         core_shape = whole_core(tensor.shape, self.core_shape, "Tucker")
+        core_shape_given(modes_given(self.modes, tensor), tensor.ndim, core_shape, 1)  # they must agree
         return Spec(math.prod(core_shape), core_shape, model="Tucker", **self._common(tensor))
 
 

@@ -120,9 +120,32 @@ class Posterior:
     def factors(self) -> list[NDArray[np.float64]]:
         """The factor matrices: for each mode an array (chain, draw, D_m, K_m), zero for a factor that no class uses.
 
-        The arrays of a large run stay on disk: `factors[m][chain, draw]` reads one draw; anything else reads them all.
+        In a mode with exposures they are times the weights of the rows, so that rates are sums of products whatever is
+        known; `factors[m] / post.exposure(m)[:, None]` is per unit. The arrays of a large run stay on disk:
+        `factors[m][chain, draw]` reads one draw; anything else reads them all.
         """
         return list(cast("tuple[NDArray[np.float64], ...]", self._record.factors))
+
+    def exposure(self, mode: str | int) -> NDArray[np.float64]:
+        """Return the known weights of the labels of a mode (`ac.Mode(exposure=...)`): ones if none were given.
+
+        Parameters
+        ----------
+        mode : str or int
+            The mode, by name or number.
+
+        Returns
+        -------
+        ndarray of float, shape (D,)
+
+        Examples
+        --------
+        >>> post.exposure("origin")
+        array([1., 1., 1.])
+        """
+        number = self.tensor.mode(mode)
+        weights_D = self._record.spec.exposure(number)
+        return np.ones(self.tensor.shape[number]) if weights_D is None else weights_D.copy()
 
     @property
     def budget(self) -> NDArray[np.int64]:
@@ -395,16 +418,34 @@ class Posterior:
 
     @overload
     def predict(
-        self, cells: object, interval: float = 0.9, *, draws: Literal[False] = False, missing: bool = False
+        self,
+        cells: object,
+        interval: float = 0.9,
+        *,
+        draws: Literal[False] = False,
+        missing: bool = False,
+        per_unit: bool = False,
     ) -> "pd.DataFrame": ...
 
     @overload
     def predict(
-        self, cells: object, interval: float = 0.9, *, draws: Literal[True], missing: bool = False
+        self,
+        cells: object,
+        interval: float = 0.9,
+        *,
+        draws: Literal[True],
+        missing: bool = False,
+        per_unit: bool = False,
     ) -> "tuple[pd.DataFrame, NDArray[np.float64]]": ...
 
     def predict(
-        self, cells: object, interval: float = 0.9, *, draws: bool = False, missing: bool = False
+        self,
+        cells: object,
+        interval: float = 0.9,
+        *,
+        draws: bool = False,
+        missing: bool = False,
+        per_unit: bool = False,
     ) -> "pd.DataFrame | tuple[pd.DataFrame, NDArray[np.float64]]":
         """Predict the counts of cells and of sums of cells, by label.
 
@@ -423,6 +464,8 @@ class Posterior:
             Also return the expected counts in each draw.
         missing : bool
             Include cells in sums that were missing in training, or held out. Single cells are always predicted.
+        per_unit : bool
+            Predict as if all exposures (known weights of labels) were 1: rates per unit, and the counts of one unit.
 
         Returns
         -------
@@ -438,9 +481,8 @@ class Posterior:
                    carrier            month  expected  low  high
         0  JetBlue Airways  [Jun, Jul, Aug]  ...
         """
-        table, draws_NS = predict_cells(
-            self._record, cells, interval, threads=self._threads, draws=draws, missing=missing
-        )
+        record = self._record.per_unit() if per_unit else self._record
+        table, draws_NS = predict_cells(record, cells, interval, threads=self._threads, draws=draws, missing=missing)
         if notes := self._notes_on_sums(cells):
             table.attrs["sentences"] = notes
         return table if draws_NS is None else (table, draws_NS)
@@ -608,6 +650,7 @@ class Posterior:
         *,
         absent: Absent = "zero",
         new_labels: NewLabels = "error",
+        exposure: object = None,
         sweeps: int = SWEEPS_OF_NEW_ROWS,
         seed: int | None = None,
         progress: bool = True,
@@ -630,6 +673,8 @@ class Posterior:
         new_labels : {"error", "drop"}
             What to do with labels, in the other modes, that have counts and that the fit does not have: raise an error,
             or leave them out with a warning. The report of the new tensor, if it has one, has the finding.
+        exposure : sequence of float, mapping or Series, optional
+            The known weights of the new rows, as for `ac.Mode`. A fit with exposures of the mode needs them.
         sweeps : int
             Sweeps of the Gibbs sampler for each draw. Rows with very many counts may need more.
         seed : int, optional
@@ -659,6 +704,7 @@ class Posterior:
                 drawn(self._record),
                 tensor,
                 along,
+                exposure=exposure,
                 sweeps=whole_number("sweeps", sweeps),
                 seed=self.seed if seed is None else whole_number("seed", seed, least=0),
                 threads=self._threads,
@@ -674,6 +720,7 @@ class Posterior:
         *,
         mode: str | int | None = None,
         season: int | Literal["auto"] | None = "auto",
+        exposure: object = None,
         seed: int = 0,
     ) -> "Forecast":
         """Forecast the counts of the periods after the last one.
@@ -689,6 +736,8 @@ class Posterior:
             The mode of time; by default the one whose labels are periods. Labels may also be whole numbers, or absent.
         season : int, "auto" or None, default "auto"
             The season in periods, or None. By default a year (a week for days) if the data have three or more.
+        exposure : sequence of float, or mapping or Series from labels to floats, optional
+            The known weights of the coming periods. A fit with exposures of its periods needs them.
         seed : int, default 0
             The same seed gives the same forecast.
 
@@ -705,7 +754,7 @@ class Posterior:
         """
         from allocore.forecast.forecast import make_forecast
 
-        return make_forecast(self, horizon, mode, season, seed=seed, threads=self._threads)
+        return make_forecast(self, horizon, mode, season, exposure=exposure, seed=seed, threads=self._threads)
 
     def consensus(self, *, progress: bool = True) -> "Consensus":
         """Return the classes that at least a quarter of the chains have.

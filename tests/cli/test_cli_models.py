@@ -206,7 +206,8 @@ def test_the_help_has_every_setting_of_the_models_with_the_defaults_of_the_api(r
     told = {option.name: option.help for option in typer.main.get_command(app).commands["fit"].params}
     for name in MODELS.values():
         for field in fields(getattr(ac, name)):
-            if field.name in ("rank", "store", "executor", "progress"):  # --budget, --out, --cluster, a terminal
+            if field.name in ("rank", "store", "executor", "progress", "modes"):
+                # --budget, --out, --cluster, a terminal, --exposure
                 continue
             assert f"--{field.name.replace('_', '-')} " in out
             default = MOST.get(field.name, field.default)

@@ -5,16 +5,17 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import gammaln
 
-from allocore.gibbs.factors import Priors
 from allocore.gibbs.relocation import draw_collapsed, fit_collapsed, log_correction
 from allocore.kernels.random import Key, Step, scratch, seek
+from support import cases
 
 PRIORS = {
-    "plain": Priors.with_values(1.0, 1.0, 1.0, 10.0),
-    "odd": Priors.with_values(0.3, 2.0, 0.2, 0.7),
-    "strong": Priors.with_values(4.0, 5.0, 3.0, 2.0),
-    "sparse": Priors.with_values(1.0, 1.0, 0.01, 10.0),
+    "plain": {},
+    "odd": {"a0": 0.3, "b0": 2.0, "e0": 0.2, "f0": 0.7},
+    "strong": {"a0": 4.0, "b0": 5.0, "e0": 3.0, "f0": 2.0},
+    "sparse": {"e0": 0.01},
 }
+WEIGHTS = (1.0, 0.2, 3.0, 8.0, 0.5, 1.0)  # exposures of the rows
 ROWS = {
     "empty": ([0, 0, 0, 0], [0.5, 2.0, 1.0, 3.0]),
     "few": ([1, 0, 2, 0, 0, 1], [0.5, 2.0, 0.0, 3.0, 1e-3, 40.0]),
@@ -25,18 +26,21 @@ ROWS = {
 }
 
 
-@pytest.fixture(params=[(prior, rows) for prior in PRIORS for rows in ROWS], ids="-".join)
+@pytest.fixture(
+    params=[(prior, rows, known) for prior in PRIORS for rows in ROWS for known in ("", "exposures")], ids="-".join
+)
 def fitted(request):
-    prior, rows = request.param
+    prior, rows, known = request.param
     y_D, exposure_D = np.array(ROWS[rows][0], dtype=np.float64), np.array(ROWS[rows][1])
-    return y_D, exposure_D, PRIORS[prior], fit_collapsed(y_D, exposure_D, PRIORS[prior])
+    priors = cases.priors_of_rows(len(y_D), WEIGHTS[: len(y_D)] if known else (), **PRIORS[prior])
+    return y_D, exposure_D, priors, fit_collapsed(y_D, exposure_D, priors)
 
 
 def log_density(t, y_D, exposure_D, priors):
     """The factor integrated out row by row, times the prior of the core value, less b0^a0 / G(a0), per unit of t."""
-    a0, b0, e0, f0, _ = priors
+    a0, b0, e0, _, f0_D, _ = priors
     core = np.exp(t)
-    rows = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0) - (e0 + y_D) * np.log(f0 + core * exposure_D)
+    rows = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0_D) - (e0 + y_D) * np.log(f0_D + core * exposure_D)
     return (a0 + y_D.sum()) * t - b0 * core + rows.sum()
 
 
@@ -80,8 +84,9 @@ def test_core_values_from_the_fit_are_mostly_accepted(fitted):
 def test_a_core_value_beyond_all_floats_is_never_accepted():
     """Also where a row is reached by nothing: all its cells are missing."""
     y_D, exposure_D = np.array([0.0, 3.0]), np.array([0.0, 2.0])
-    fit = fit_collapsed(y_D, exposure_D, PRIORS["plain"])
-    assert log_correction(800.0, y_D, exposure_D, PRIORS["plain"], fit) < -1e100
+    priors = cases.priors_of_rows(2)
+    fit = fit_collapsed(y_D, exposure_D, priors)
+    assert log_correction(800.0, y_D, exposure_D, priors, fit) < -1e100
 
 
 @pytest.mark.statistical
@@ -100,5 +105,5 @@ def test_core_values_are_drawn_from_the_fit(fitted):
 
 @pytest.mark.parametrize("e0", [1e-290, 0.01, 1.0, 7.3])
 def test_the_table_of_the_priors_has_the_logarithms_of_rising_factorials(e0):
-    table = Priors.with_values(1.0, 1.0, e0, 10.0).log_rising_Y
+    table = cases.priors_of_rows(1, e0=e0).log_rising_Y
     np.testing.assert_allclose(table, gammaln(e0 + np.arange(len(table))) - gammaln(e0), rtol=1e-12, atol=1e-12)

@@ -85,7 +85,7 @@ def test_a_concentration_sees_the_counts_and_exposures_of_the_factors_in_use(cas
         used_U, place_Q = np.unique(case.state.subs_QM[:, mode], return_inverse=True)
         y_DU, log_D = np.empty((len(y_DQ), len(used_U)), dtype=np.int64), np.empty(len(y_DQ))
         classes = ClassesOfMode(case.state.core_values(), place_Q, used_U)
-        _sum_rows(0, len(y_DQ), case.spec.f0, y_DQ, exposure_DQ, classes, y_DU, log_D)
+        _sum_rows(0, len(y_DQ), case.spec.factor_rates(mode, len(y_DQ)), y_DQ, exposure_DQ, classes, y_DU, log_D)
         shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
         counts_DK = np.rint(shape_DK - case.dense.concentrations[mode]).astype(int)
         np.testing.assert_array_equal(y_DU, counts_DK[:, used_U])

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from allocore.gibbs import split_merge
-from allocore.gibbs.factors import Priors, exposure
+from allocore.gibbs.factors import exposure
 from allocore.gibbs.layout import Workspace
 from allocore.gibbs.split_merge import Draft, explain, log_odds_of_two
 from allocore.kernels.random import Key, Step, scratch, seek
@@ -14,9 +14,14 @@ from support import cases, naive
 Q_CLASS, R_CLASS = 0, 1
 
 
-def make(with_missing, alone=False, seed=2):
+WEIGHTS = ((0.3, 2.0, 1.0, 3.0), (), (0.5, 2.0))  # exposures
+
+
+def make(with_missing, alone=False, seed=2, exposures=()):
     """A case whose class 0 holds counts and class 1 none, at factors that others use too; and as the moves see it."""
-    case = cases.make(3, budget=6, core_shape=(4, 3, 2), with_missing=with_missing, seed=seed, scale=4.0)
+    case = cases.make(
+        3, budget=6, core_shape=(4, 3, 2), with_missing=with_missing, seed=seed, scale=4.0, exposures=exposures
+    )
     case.dense.locations[:] = [[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
     if alone:
         case.dense.locations[Q_CLASS, 0] = 3
@@ -70,9 +75,11 @@ def log_posterior(case, alloc, dense):
     return total
 
 
-@pytest.mark.parametrize("with_missing", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing):
-    case, draft = make(with_missing)
+@pytest.mark.parametrize(
+    ("with_missing", "exposures"), [pytest.param(False, (), marks=pytest.mark.slow), (True, ()), (True, WEIGHTS)]
+)
+def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing, exposures):
+    case, draft = make(with_missing, exposures=exposures)
     pair = pair_of(draft)
     split, merged = split_merge._draw_split(draft, pair, generator(3)), split_merge._now_merged(draft, pair)
     assert 0 < split.kept_D.sum() < pair.y_D.sum()
@@ -111,9 +118,9 @@ def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing
 
 @pytest.mark.parametrize("alone", [False, True], ids=["shared", "alone"])
 @pytest.mark.parametrize("with_missing", [False, True])
-@pytest.mark.parametrize("number", range(4))
-def test_the_way_back_has_the_same_gain(with_missing, alone, number):
-    case, draft = make(with_missing, alone=alone, seed=number)
+@pytest.mark.parametrize(("number", "exposures"), [(0, ()), (1, ()), (2, WEIGHTS), (3, WEIGHTS)])
+def test_the_way_back_has_the_same_gain(with_missing, alone, number, exposures):
+    case, draft = make(with_missing, alone=alone, seed=number, exposures=exposures)
     pair = pair_of(draft)
     split, merged = split_merge._draw_split(draft, pair, generator(number)), split_merge._now_merged(draft, pair)
     gain = split_merge._gain(draft, pair, split, merged)
@@ -215,7 +222,7 @@ def test_a_mixture_of_two_factors_is_seen_as_such():
     exposure_D = rng.gamma(2.0, size=80)
     shares = phi_DK * exposure_D[:, None] / (phi_DK * exposure_D[:, None]).sum(axis=0)
     y_D = rng.poisson(600 * shares[:, 4] + 300 * shares[:, 1]).astype(float)
-    used_U, priors = np.array([0, 1, 2, 4, 5]), Priors.with_values(1.0, 1.0, 1.0, 10.0)
+    used_U, priors = np.array([0, 1, 2, 4, 5]), cases.priors_of_rows(80)
     weights_U, exposure_U, _ = explain(y_D, exposure_D, priors, used_U, phi_DK, np.log(phi_DK))
     assert weights_U.sum() == pytest.approx(1.0)
     assert sorted(np.argsort(weights_U)[-2:]) == [1, 3]
@@ -228,7 +235,7 @@ def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
     log_phi_DK = np.log(np.array([[1.0, 2.0, 0.1], [0.5, 0.1, 3.0]]))
     log_phi_DK[:, 1] = -1e6
     y_D, exposure_D, used_U = np.array([1e9, 4.0]), np.array([1.0, 1.0]), np.arange(3)
-    priors = Priors.with_values(1.0, 1.0, 1.0, 10.0)
+    priors = cases.priors_of_rows(2)
     weights_U, exposure_U, _ = explain(y_D, exposure_D, priors, used_U, np.exp(log_phi_DK), log_phi_DK)
     assert weights_U.sum() == pytest.approx(1.0)
     assert weights_U[1] == pytest.approx(0.05 / 3)

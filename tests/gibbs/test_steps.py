@@ -26,9 +26,17 @@ SPEC = Spec(4, (4, 4, 4))
 REPEATS = 4000
 
 
-@pytest.fixture(params=[False, True], ids=["complete", "missing"])
+WEIGHTS = ((0.3, 4.0, 1.0, 9.0), (), (0.2, 3.0))  # exposures
+
+
+@pytest.fixture(params=["complete", "missing", "exposures"])
 def case(request):
-    return cases.make(3, budget=4, with_missing=request.param, seed=5, scale=2.0)
+    exposures = WEIGHTS if request.param == "exposures" else ()
+    return cases.make(3, budget=4, with_missing=request.param != "complete", seed=5, scale=2.0, exposures=exposures)
+
+
+def weights_of(case, mode):
+    return np.ones(case.Y.shape[mode]) if case.dense.weights is None else case.dense.weights[mode]
 
 
 def keys(seed=3):
@@ -198,7 +206,7 @@ def test_factors_in_use_are_gamma_and_the_others_have_no_value(case):
     assert (draws[:, :, ~used] == 0).all()
     for d, k in np.ndindex(len(view.y_DQ), len(used)):
         if used[k]:
-            law = stats.gamma(shape_DK[d, k], scale=1 / rate_DK[d, k])
+            law = stats.gamma(shape_DK[d, k], scale=weights_of(case, mode)[d] / rate_DK[d, k])
             assert stats.kstest(draws[:, d, k], law.cdf).pvalue > LEVEL
 
 
@@ -209,6 +217,7 @@ def test_relocation_leaves_the_first_class_to_the_distribution_of_the_oracle(cas
     weights, log_density = naive.integrated_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
     view = cases.view_of(case.layout, case.state, case.allocation, mode)
     _, y_DQ, exposure_DQ = view
+    weighted_DQ = exposure_DQ * weights_of(case, mode)[:, None]  # per unit of the factors of the oracle
     choices, exact = list(weights), naive.normalised(list(weights.values()))
     rng = np.random.default_rng(8)
     unused = np.flatnonzero(naive.other_users(q, mode, case.dense) == 0)
@@ -219,11 +228,11 @@ def test_relocation_leaves_the_first_class_to_the_distribution_of_the_oracle(cas
             dense.locations[q, mode] = rng.choice(unused)
             log_core = rng.choice(naive.LOG_CORES, p=naive.normalised(log_density)) + rng.uniform(-0.02, 0.02)
             dense.core[q] = np.exp(log_core)
-            rate_D = case.spec.f0 + dense.core[q] * exposure_DQ[:, q]
+            rate_D = case.spec.f0 + dense.core[q] * weighted_DQ[:, q]
             dense.factors[mode][:, dense.locations[q, mode]] = rng.gamma(case.spec.e0 + y_DQ[:, q]) / rate_D
         else:
             dense.locations[q, mode] = choices[start]
-            rate = case.spec.b0 + dense.factors[mode][:, choices[start]] @ exposure_DQ[:, q]
+            rate = case.spec.b0 + dense.factors[mode][:, choices[start]] @ weighted_DQ[:, q]
             dense.core[q] = rng.gamma(case.spec.a0 + y_DQ[:, q].sum()) / rate
         new, _ = relocate(key, case.layout, case.spec, cases.state_of(dense), view)
         places.append(new.subs_QM[q, mode])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import expit, logit
 
-from allocore.gibbs.factors import ModeView, exposure
+from allocore.gibbs.factors import ModeView, Priors, exposure
 from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.thinning import Allocation
 from allocore.kernels.workers import Workers
@@ -68,6 +68,13 @@ def priors_of(spec: Spec) -> naive.Priors:
     return naive.Priors(**{field.name: getattr(spec, field.name) for field in fields(naive.Priors)})
 
 
+def priors_of_rows(rows: int, weights=(), e0=1.0, **given) -> Priors:
+    """The priors of a mode with so many rows, as the kernels read them."""
+    spec = Spec(1, (1,), **given, e0="infer", exposures=(tuple(weights),))
+    state = State(np.zeros(1), np.zeros((1, 1), dtype=np.int64), (np.zeros((rows, 1)),), np.array([e0]))
+    return Priors.of(spec, state, 0)
+
+
 def tensor_of(case: Case) -> CountTensor:
     """The data of a case, as a user has them."""
     coords = np.array(np.nonzero(case.Y))
@@ -81,12 +88,14 @@ def layout_of(Y, missing, workers=None) -> Layout:
 
 
 def state_of(dense: naive.NaiveState) -> State:
-    """An oracle's state as the package keeps it: logarithms, and no values for factors that no class uses."""
+    """An oracle's state as the package keeps it: logarithms, factors times the weights, and none that no class uses."""
     log_phi = []
     for m, phi_DK in enumerate(dense.factors):
         log_phi_DK = np.full(phi_DK.shape, -np.inf)
         used = np.unique(dense.locations[:, m])
         log_phi_DK[:, used] = np.log(phi_DK[:, used])
+        if dense.weights is not None:
+            log_phi_DK += np.log(dense.weights[m])[:, None]
         log_phi.append(log_phi_DK)
     learned_M = np.empty(0) if dense.concentrations is None else dense.concentrations.copy()
     dispersion = None
@@ -97,7 +106,7 @@ def state_of(dense: naive.NaiveState) -> State:
 
 
 def naive_of(state: State) -> naive.NaiveState:
-    """A package's state as the oracle keeps it."""
+    """A package's state as the oracle keeps it; without weights, which the factors have in them."""
     factors = [state.factors(m) for m in range(len(state.log_phi))]
     learned_M = state.concentrations_M.copy() if state.concentrations_M.size else None
     p = None

@@ -1,13 +1,14 @@
 """A slow, obvious, dense sampler of Bayesian ALL0CORE: the oracle that judges the package's kernels.
 
-    r_d      = sum_q lambda_q * prod_m phi[m][d_m, k[q, m]]
+    r_d      = prod_m w[m][d_m] * sum_q lambda_q * prod_m phi[m][d_m, k[q, m]]
     y_d      ~ Poisson(r_d), or negative binomial: G(y + r) / (y! G(r)) p^y (1 - p)^r, or 1 with P = 1 - exp(-r_d)
     lambda_q ~ Gamma(a0, rate b0 o)          phi[m][d, k] ~ Gamma(e0, rate f0)
     k[q, m]  ~ Categorical(pi[m])            pi[m] ~ Dirichlet(alpha0 / D_m, ...) over K_m entries
     p        ~ Beta(g0, h0), one or one for each row of a mode; e0 may differ by mode, and be ~ Gamma(s0, rate t0)
 
-o is the odds p / (1 - p) if there is one p for all cells, and 1 otherwise. Counts that are not
-Poisson have latent counts L_d ~ Poisson(c r_d), with c = -ln(1 - p) or 1, which are allocated in their place.
+o is the odds p / (1 - p) if there is one p for all cells, and 1 otherwise. w are known weights (exposures), or 1; the
+factors are those per unit of weight, where the package has w phi. Counts that are not Poisson have latent counts
+L_d ~ Poisson(c r_d), with c = -ln(1 - p) or 1, which are allocated in their place.
 
 Everything is dense: `Y` is an array of counts and `observed` a boolean array of the same shape, False where a
 cell is missing. Missing cells contribute nothing anywhere. Nothing here is shared with the package.
@@ -16,7 +17,7 @@ Suffixes: Q classes, M modes, D rows of one mode, K factors of one mode. `alloc`
 each cell allocated to each class, zero at missing cells. The counts and exposures of class q along mode m are
 
     y_D[d] = sum of alloc[q] over observed cells with d_m = d
-    x_D[d] = lambda_q * sum over observed cells with d_m = d of c * prod_{m' != m} phi[m'][d_m', k[q, m']]
+    x_D[d] = lambda_q * sum over observed cells with d_m = d of c * (weight of the cell) * prod_{m' != m} phi[m'][...]
 
 Every step takes and returns a whole state, never changes its arguments, and leaves the posterior invariant on
 its own, whatever the order of the steps.
@@ -50,6 +51,7 @@ class Priors:
     h0: float = 1.0
     s0: float = 1.0
     t0: float = 1.0
+    exposures: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass
@@ -57,7 +59,7 @@ class NaiveState:
     """core (Q,), locations (Q, M) of integers, factors: one (D_m, K_m) per mode, unused factors included.
 
     Only for the negative binomial: p, as an array that can be multiplied with one of all cells, such as (1, 1, 1) or
-    (1, D, 1). Only if they are learned: concentrations (M,).
+    (1, D, 1). Only if they are learned: concentrations (M,). Only if there are exposures: the weights w of each mode.
     """
 
     core: np.ndarray
@@ -65,11 +67,12 @@ class NaiveState:
     factors: list[np.ndarray]
     p: np.ndarray | None = None
     concentrations: np.ndarray | None = None
+    weights: list[np.ndarray] | None = None
 
     def copy(self) -> "NaiveState":
         factors = [phi_DK.copy() for phi_DK in self.factors]
         rest = [None if array is None else array.copy() for array in (self.p, self.concentrations)]
-        return NaiveState(self.core.copy(), self.locations.copy(), factors, *rest)
+        return NaiveState(self.core.copy(), self.locations.copy(), factors, *rest, self.weights)
 
 
 # Forward simulation
@@ -91,7 +94,9 @@ def sample_prior(shape, core_shape, budget, priors, rng) -> NaiveState:
     if priors.likelihood == "negative-binomial":
         p = rng.beta(priors.g0, priors.h0, size=[n if m == priors.dispersion_by else 1 for m, n in enumerate(shape)])
     core_Q /= core_rate(p, priors)
-    return NaiveState(core_Q, np.stack(columns, axis=1), factors, p, learned)
+    pairs = zip(priors.exposures, shape, strict=True)
+    weights = [np.array(given or [1.0] * rows) for given, rows in pairs] if priors.exposures else None
+    return NaiveState(core_Q, np.stack(columns, axis=1), factors, p, learned, weights)
 
 
 def core_rate(p, priors) -> float:
@@ -121,6 +126,11 @@ def latent_scale(state) -> np.ndarray | float:
     return 1.0 if state.p is None else -np.log(1 - state.p)
 
 
+def cell_weights(state) -> np.ndarray | float:
+    """The product of the known weights of every cell."""
+    return 1.0 if state.weights is None else outer(state.weights)
+
+
 def rates(state) -> np.ndarray:
     """The rate of every cell."""
     return class_rates(state).sum(axis=0)
@@ -128,7 +138,7 @@ def rates(state) -> np.ndarray:
 
 def class_rates(state) -> np.ndarray:
     """The rate of every class in every cell: (Q, *shape)."""
-    return np.stack([state.core[q] * outer(columns_of(q, state)) for q in range(len(state.core))])
+    return np.stack([cell_weights(state) * state.core[q] * outer(columns_of(q, state)) for q in range(len(state.core))])
 
 
 def columns_of(q, state) -> list[np.ndarray]:
@@ -158,7 +168,8 @@ def class_exposure(q, m, observed, state) -> np.ndarray:
     """x_D: what multiplies phi[m][d, k[q, m]] in the latent rate of class q, added up over observed cells."""
     columns = columns_of(q, state)
     columns[m] = np.ones(len(columns[m]))
-    return sum_to_mode(np.where(observed, latent_scale(state) * state.core[q] * outer(columns), 0.0), m)
+    reached = latent_scale(state) * cell_weights(state) * state.core[q] * outer(columns)
+    return sum_to_mode(np.where(observed, reached, 0.0), m)
 
 
 # 0. The dispersion and the latent counts
@@ -263,11 +274,12 @@ def thin(Y, observed, state, rng) -> np.ndarray:
 
 
 def core_conditional(alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
-    """Shape and rate of each core value's Gamma conditional: a0 + y_q and b0 o + sum of c prod_m phi."""
+    """Shape and rate of each core value's Gamma conditional: a0 + y_q and b0 o + sum of c prod_m w phi."""
     shape_Q, rate_Q = np.empty(len(state.core)), np.empty(len(state.core))
     for q in range(len(state.core)):
         shape_Q[q] = priors.a0 + alloc[q][observed].sum()
-        rate_Q[q] = core_rate(state.p, priors) + (latent_scale(state) * outer(columns_of(q, state)))[observed].sum()
+        reached = latent_scale(state) * cell_weights(state) * outer(columns_of(q, state))
+        rate_Q[q] = core_rate(state.p, priors) + reached[observed].sum()
     return shape_Q, rate_Q
 
 

@@ -8,6 +8,9 @@ with the odds p / (1 - p) of the negative binomial (1 for the other likelihoods)
 *profile* of the class in the mode. Without missing cells it is the factor, scaled to sum to one. With missing cells it
 is not: if no actor acts on itself, a class with Russia at both ends has no count at (Russia, Russia).
 
+In a mode with exposures, known weights of its rows (model/spec.py), profiles and factors are per unit of the weights: a
+month that was observed in part is no dip.
+
 Classes at the same location are one. Two classes are *alike* if in every mode the cosine of their profiles (Tucker's
 coefficient of congruence) is at least 0.9. The classes of two draws are matched one to one. A draw *holds* a class of
 the reference draw if one of its classes is matched with it.
@@ -101,9 +104,17 @@ class ClassReader:
         order_C = np.argsort(-value_C, kind="stable")
         total = float(value_C[order_C].sum())  # in this order, so that not even rounding depends on numbers
         order_C = order_C[:most]
-        shares = tuple(_shares(factor_DC[:, order_C]) for factor_DC in factors)
-        profiles = tuple(_shares(count_DC[:, order_C]) for count_DC in counts) or shares
+        shares = self._shares(factors, order_C)
+        profiles = self._shares(counts, order_C) if counts else shares
         return DrawClasses(location_CM[order_C], value_C[order_C], total, profiles, shares)
+
+    def _shares(self, tables: list[Floats], order_C: Ints) -> tuple[Floats, ...]:
+        """Chosen columns of the table of each mode, per unit of the weights of its rows, as shares."""
+        weights = map(self.record.spec.exposure, range(len(tables)))
+        return tuple(
+            _shares(values_DC[:, order_C] if weights_D is None else values_DC[:, order_C] / weights_D[:, None])
+            for values_DC, weights_D in zip(tables, weights, strict=True)
+        )
 
 
 def _shares(values_DC: Floats) -> Floats:

@@ -21,6 +21,7 @@ from allocore.errors import InputError, whole_number
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.workers import available_threads
+from allocore.model.spec import Spec
 from allocore.posterior.predict import expected_counts, free_name, sampled
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
@@ -54,8 +55,7 @@ def top_cells(
 ) -> list[pd.DataFrame]:
     """For each class, a table of its top cells: see `Posterior.top_cells`."""
     shown = _shown_modes(summary)
-    latent = record.spec.likelihood == "bernoulli"
-    found = [_largest(summary, place, shown, top, latent=latent) for place in places]
+    found = [_largest(record.spec, summary, place, shown, top) for place in places]
     counts_G = _counts_of(record.tensor, shown, np.concatenate([groups.rows_LG for groups, _ in found], axis=1))
     cells_MN = np.concatenate([groups.cells_MN for groups, _ in found], axis=1)
     # The whole model is that of the draw, if one is summarized.
@@ -88,12 +88,16 @@ def _shown_modes(summary: ClassSummary) -> list[int]:
     return shown or list(range(len(summary.modes)))
 
 
-def _largest(summary: ClassSummary, place: int, shown: list[int], top: int, *, latent: bool) -> tuple[_Groups, Floats]:
+def _largest(spec: Spec, summary: ClassSummary, place: int, shown: list[int], top: int) -> tuple[_Groups, Floats]:
     """The groups of cells in which a class expects the most, and how many counts it expects there.
 
-    If the size of the class is `latent`, a cell is 1 unless its latent count, which is Poisson, is 0.
+    If the size of the class is a latent count, a cell is 1 unless its latent count, which is Poisson, is 0.
     """
-    tensor, factors = summary.tensor, [factor_DC[:, place] for factor_DC in summary.factor_shares]
+    latent = spec.likelihood == "bernoulli"
+    tensor, factors = summary.tensor, []
+    for mode, factor_DC in enumerate(summary.factor_shares):
+        weights_D = spec.exposure(mode)  # the shares are per unit
+        factors.append(factor_DC[:, place] if weights_D is None else factor_DC[:, place] * weights_D)
     most = max(top, _LEAST_TOP)
     ranks_LG = _ranks(tuple(tensor.shape[mode] for mode in shown), _RANKS * most)
     orders = [np.argsort(-factors[mode], kind="stable") for mode in shown]

@@ -49,7 +49,7 @@ _COMMANDS = {
     "Choose a model": ("compare", "select-budget"),
 }
 _OPTIONS = {
-    "Model": ("model", "models", "budget", "budgets", "max_budget", "core_shape"),
+    "Model": ("model", "models", "budget", "budgets", "max_budget", "core_shape", "exposure"),
     "Chains": (
         "chains", "sweeps", "max_chains", "max_sweeps", "max_time", "quick", "burn_in", "draws", "thin", "published",
         "seed", "start",

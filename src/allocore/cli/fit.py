@@ -16,6 +16,8 @@ from allocore.cli.options import (
     ChosenModel,
     Cluster,
     DataPaths,
+    ExposureOfRows,
+    Exposures,
     OnError,
     Rows,
     RunPath,
@@ -24,7 +26,10 @@ from allocore.cli.options import (
     Top,
     check_cluster,
     cluster_of,
+    exposure_in,
+    exposures_given,
     mode_given,
+    modes_with,
     number_or_auto,
     print_data,
     read_as_in,
@@ -48,6 +53,7 @@ def fit(
     *,
     data: DataPaths,
     chosen: ChosenModel,
+    exposure: Exposures = None,
     seed: Seed = None,
     threads: Threads = None,
     hold_out: Annotated[
@@ -89,6 +95,8 @@ def fit(
     allocore fit icews/*.tab --model tucker --core-shape 20x20x6x3 --f0 1
 
     allocore fit icews/*.tab --budget 50 --start last_month.zarr --burn-in 100
+
+    allocore fit icews/*.tab --budget 50 --exposure month=days.csv
     """
     from allocore.report.terminal import print_held_out
 
@@ -100,6 +108,10 @@ def fit(
     whole_number("hold_out_seed", hold_out_seed, least=0)
     check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
     chosen.check_likelihood(likelihood)
+    if exposure and not chosen.has_chains:
+        rule = "does not apply to nntuck: without priors, the estimated rates are the same with and without weights"
+        raise InputError("exposure", exposure[0], rule)
+    exposures = exposures_given(exposure)
     chosen.check_memory()
     check_cluster(cluster)
     if out is not None:
@@ -117,7 +129,8 @@ def fit(
         if isinstance(Y, ac.ShardedTensor):
             console.print("To hold out cells, the whole tensor was read into memory. The fit does not use shards.")
     print_data(console, Y, binary=likelihood["binary"])
-    model = chosen.estimator(settings, seed=seed, threads=threads)
+    more = {"modes": modes_with(exposures, Y)} if exposures else {}
+    model = chosen.estimator(settings, seed=seed, threads=threads, **more)
     _fit_and_save(model, Y if split is None else split, out, start, cluster)
     print_classes(console, model.posterior_, rows, top)
     if isinstance(model, ac.NNTuck):
@@ -249,6 +262,7 @@ def fold_in(
         typer.Option(help="Labels in DATA that RUN does not have, in modes other than --mode: 'error' or 'drop' them."),
     ] = "error",
     binary: Binary = False,
+    exposure: ExposureOfRows = None,
     sweeps: Annotated[int, typer.Option(help="Gibbs sweeps for each draw.")] = SWEEPS_OF_NEW_ROWS,
     seed: Annotated[int | None, typer.Option(help="The seed; that of the run by default.")] = None,
     out: Annotated[
@@ -270,11 +284,12 @@ def fold_in(
         from allocore.storage.run_writer import check_free
 
         check_free("out", out)  # before the data are read, not after
+    weights = None if exposure is None else exposure_in(exposure)
     posterior, console = ac.open_run(run), terminal()
     along = posterior.tensor.mode(-1 if mode is None else mode_given(mode, posterior.tensor.mode_names))
     Y = read_as_in(posterior.tensor, data, events)
     Y = Y.binarize() if binary else Y
-    how: dict[str, Any] = {"absent": absent, "new_labels": new_labels}
+    how: dict[str, Any] = {"absent": absent, "new_labels": new_labels, "exposure": weights}
     folded = posterior.fold_in(Y, along, sweeps=sweeps, seed=seed, **how)
     print_data(console, folded.tensor, binary=binary)
     from allocore.report.terminal import new_rows_report

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import wraps
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -26,7 +26,12 @@ from allocore.errors import InputError, whole_number
 from allocore.estimators import PUBLISHED
 from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive, whole_name
 from allocore.progress import waiting
+from allocore.tensor.files import read_frame
+from allocore.tensor.labels import did_you_mean
 from allocore.tensor.shards import is_sharded
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DataPaths = Annotated[
     list[str],
@@ -59,6 +64,21 @@ Chain = Annotated[
 ]
 OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 Binary = Annotated[bool, typer.Option("--binary", help="Replace every count above 0 by 1.")]
+Exposures = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODE=FILE",
+        help="Known weights of the labels of a mode, such as days observed or populations: a table (.csv, .tsv, "
+        ".parquet) with a column of labels and one of weights. Rates are per unit of the weights. Can be repeated.",
+    ),
+]
+ExposureOfRows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The known weights of the new rows, if the run has such weights: a table as for --exposure of fit.",
+    ),
+]
 
 
 Command = Callable[..., None]
@@ -265,6 +285,43 @@ def print_data(console: Console, Y: ac.CountTensor, *, binary: bool = False, hea
     console.print(grid)
     if binary:  # the report is about the events
         console.print(Text(repr(Y)))
+
+
+def exposures_given(given: Sequence[str] | None) -> "dict[str, pd.Series[Any]]":
+    """Return the weights of labels by mode, from texts such as month=days.csv."""
+    found: dict[str, pd.Series[Any]] = {}
+    for text in given or ():
+        mode, equals, path = text.partition("=")
+        if not (mode and equals and path):
+            raise InputError("exposure", text, "must be a mode and a file, such as month=days.csv")
+        if mode in found:
+            raise InputError("exposure", text, "must name each mode once")
+        found[mode] = exposure_in(Path(path))
+    return found
+
+
+def exposure_in(path: Path) -> "pd.Series[Any]":
+    """Return the weights of labels, from a table with a column of labels and one of weights."""
+    import pandas as pd
+
+    frame = read_frame(path, "exposure")
+    if frame.shape[1] != 2:
+        rule = f"must have two columns, labels and weights, and it has {frame.shape[1]}"
+        raise InputError("exposure", str(path), rule)
+    labels, weights = frame.iloc[:, 0], frame.iloc[:, 1]
+    return pd.Series(pd.to_numeric(weights, errors="coerce").to_numpy(float), index=labels.astype(str))
+
+
+def modes_with(exposures: "dict[str, pd.Series[Any]]", Y: ac.CountTensor) -> dict[str | int, ac.Mode] | None:
+    """Return the setting `modes` of a model of a tensor."""
+    modes: dict[str | int, ac.Mode] = {}
+    for mode, weights in exposures.items():
+        name = mode_given(mode, Y.mode_names)
+        if name not in (*Y.mode_names, *range(Y.ndim)):
+            near = did_you_mean(mode, Y.mode_names)
+            raise InputError("exposure", mode, f"must be for a mode of DATA, one of {', '.join(Y.mode_names)}{near}")
+        modes[name] = ac.Mode(exposure=weights)
+    return modes or None
 
 
 def mode_given(mode: str, mode_names: tuple[str, ...]) -> str | int:

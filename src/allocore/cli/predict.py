@@ -13,7 +13,7 @@ from rich.text import Text
 import allocore as ac
 from allocore._text import plain_number
 from allocore.cli.app import app, check_file, terminal
-from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given, read_as_in, read_tensor
+from allocore.cli.options import OnError, RunPath, exposure_in, is_tensor_file, mode_given, read_as_in, read_tensor
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentences
 from allocore.progress import waiting
@@ -143,6 +143,13 @@ def forecast(
             help="Number of periods in a season, 'none', or 'auto' (one year if the data span at least three)."
         ),
     ] = "auto",
+    exposure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The known weights of the coming periods, if the run has weights of periods: a table as for fit.",
+        ),
+    ] = None,
     cells: Annotated[
         Path | None,
         typer.Option(
@@ -192,11 +199,12 @@ def forecast(
             check_file(argument, path)
     _check_figure(figure)
     asked = None if cells is None else read_frame(cells, "cells")
+    weights = None if exposure is None else exposure_in(exposure)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     future = None if against is None else read_as_in(posterior.tensor, [against], {})
     time = None if mode is None else mode_given(mode, posterior.tensor.mode_names)
     with waiting("forecasting", in_logs_only=True):  # on a terminal each of its steps has a bar
-        found = posterior.forecast(horizon, mode=time, season=_season(season), seed=seed)
+        found = posterior.forecast(horizon, mode=time, season=_season(season), exposure=weights, seed=seed)
     with waiting("predicting"):
         from allocore.forecast.forecast import cells_by
 
@@ -344,6 +352,9 @@ def predict(
     missing: Annotated[
         bool, typer.Option("--missing", help="In sums, include cells that were missing in the training data.")
     ] = False,
+    per_unit: Annotated[
+        bool, typer.Option("--per-unit", help="Predict as if all weights given by fit --exposure were 1.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Write the predictions to this file (.csv, .tsv, .parquet) instead of printing them."),
@@ -366,7 +377,7 @@ def predict(
     asked = read_frame(cells, "cells")
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("predicting"):
-        found = posterior.predict(asked, interval, missing=missing)
+        found = posterior.predict(asked, interval, missing=missing, per_unit=per_unit)
     if posterior.likelihood == "negative-binomial" and _has_sums(asked, posterior.tensor.mode_names):
         with waiting("checking sums", in_logs_only=True):
             checked = posterior.brief_check()

@@ -39,7 +39,7 @@ _KINDS: dict[str, Any] = {"allocore": AlloCore, "cp": CP, "tucker": Tucker, "nnt
 _ESTIMATORS: dict[str, Any] = {each.__name__: each for each in _KINDS.values()}
 _FULL_CORE = (Tucker, NNTuck)
 _SIZES = ("budget", "rank", "core_shape", "max_budget")  # a comparison sets these, and those of a fit, itself
-_OF_A_FIT = ("seed", "threads", "progress", "store", "executor")
+_OF_A_FIT = ("seed", "threads", "progress", "store", "executor", "modes")
 _ENDINGS: dict[str, LikelihoodName] = {
     "nb": "negative-binomial",
     "negative-binomial": "negative-binomial",
@@ -232,6 +232,10 @@ def _sizes(
 def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[str, Any], ...]:
     given = estimator.get_params()
     if isinstance(estimator, GibbsEstimator):
+        if given["modes"] is not None:
+            raise InputError(
+                "modes", given["modes"], "must be left out in a comparison, which cannot use exposures yet"
+            )
         # All models get the same effort, so what grows in a fit keeps its first size here.
         if estimator.quick:
             raise InputError("quick", True, "must be False in a comparison: fix the same `sweeps` and `chains` instead")

@@ -42,6 +42,7 @@ from allocore.forecast.time_factors import (
 )
 from allocore.kernels.elementary import Floats
 from allocore.model.likelihood import odds_of
+from allocore.model.modes import exposure_of
 from allocore.posterior.predict import (
     boxes_and_labels,
     cell_quantiles,
@@ -318,7 +319,7 @@ class Forecast:
 
         The home cells of a class are those of the labels that together have half of its profile, in every mode but
         time. Their counts include events of other classes. Cells that were never observed are left out of both sides;
-        a missing cell counts as its mean over the other periods.
+        a missing cell counts as its mean over the other periods. If periods have exposures, counts are per unit.
 
         Parameters
         ----------
@@ -337,7 +338,8 @@ class Forecast:
         >>> list(forecast.changes().columns)
         ['name', 'last', 'expected', 'low', 'high', 'ratio']
         """
-        return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval))
+        weights_T = self._fitted.record.spec.exposure(self.coming.mode)
+        return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval), weights_T)
 
     def by_class(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return the expected counts of the classes in the coming periods.
@@ -484,12 +486,20 @@ def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
 
 
 def make_forecast(
-    fitted: FittedRun, horizon: object, mode: str | int | None, season: object, *, seed: object, threads: int
-) -> Forecast:
+    fitted: FittedRun, horizon: object, mode: str | int | None, season: object, *, exposure: object = None,
+    seed: object, threads: int,
+) -> Forecast:  # fmt: skip
     """Continue the time factors of all draws of a run."""
     record = drawn(fitted.record)
     rng = np.random.default_rng(whole_number("seed", seed, least=0))
     coming = coming_periods(record.tensor, horizon, mode, season)
+    tensor = future_tensor(record.tensor, coming)
+    if exposure is None and record.spec.exposure(coming.mode) is not None:
+        name = tensor.mode_names[coming.mode]
+        raise InputError(
+            "exposure", None, f"must have the weights of the coming periods: the fit has those of {name!r}"
+        )
+    weights_H = exposure_of(exposure, tensor, coming.mode)
     factors = factor_counts(record, coming.mode)
     smoothness = learn_smoothness(factors, coming.past)
     paths = Paths(factors, coming.past, smoothness, rng)
@@ -502,7 +512,7 @@ def make_forecast(
         times = max(1, min(times, room // max(1, bytes_each)))
     require_memory(times * bytes_each, "a forecast with one path for each draw")
     rates = np.array([paths.draw(horizon) for _ in watched(range(times), times, "paths of the future")])
-    future = future_record(record, coming.mode, future_tensor(record.tensor, coming), factors, rates, rng)
+    future = future_record(record, coming.mode, tensor, factors, rates, rng, weights_H)
     forecast = Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
     if forecast.last_incomplete:
         warnings.warn(" ".join(forecast.sentences), stacklevel=3)
@@ -515,7 +525,8 @@ def _relative_paths(forecast: Forecast, summary: ClassSummary) -> Floats:
     A class has one factor of time in a draw, so this is the sum of its coming rows over that of the observed ones, with
     the odds of each period if the dispersion differs by period.
     """
-    past, future, mode = forecast.fitted.record, forecast.record, forecast.coming.mode
+    mode = forecast.coming.mode
+    past, future = forecast.fitted.record.per_unit(mode), forecast.record.per_unit(mode)
     observed_T, by_period = past.tensor.missing.observed_rows(mode), past.spec.dispersion_by == mode
     chains, draws = past.core_values.shape[:2]
     paths, found = future.core_values.shape[1] // draws, []

@@ -266,13 +266,22 @@ def home_cells(summary: ClassSummary, mode: int) -> list[dict[str, Any]]:
     return found
 
 
-def class_changes(compared: Compared, summary: ClassSummary, interval: float) -> "pd.DataFrame":
-    """The mean counts per period of the home cells, in the last periods and in the coming ones."""
+def class_changes(
+    compared: Compared, summary: ClassSummary, interval: float, weights_T: Floats | None = None
+) -> "pd.DataFrame":
+    """The mean counts per period of the home cells, in the last periods and in the coming ones.
+
+    If periods have exposures, `weights_T` in the past, they are counts per unit.
+    """
     import pandas as pd
 
     coming = compared.coming
     cells, horizon = home_cells(summary, coming.mode), len(coming.labels)
-    past_NT = compared.past.by_period(cells, compared.tensor)[:, coming.complete.observed_T]
+    past_NT = compared.past.by_period(cells, compared.tensor)
+    if weights_T is not None:
+        past_NT = past_NT / weights_T
+    past_NT = past_NT[:, coming.complete.observed_T]
+    compared = replace(compared, record=compared.record.per_unit(coming.mode))
     last_N: Floats = past_NT[:, -horizon:].mean(axis=1) if past_NT.shape[1] else np.full(len(cells), np.nan)
     # A class none of whose home cells was ever observed has no past, and so no change.
     found = compared.predict(cells, interval)[["expected", "low", "high"]].to_numpy(dtype=np.float64) / horizon

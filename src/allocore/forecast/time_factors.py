@@ -5,9 +5,10 @@ The count of factor k of the mode of time in period t, in one draw, is the expec
     y[t, k]  =  phi[t, k] X[t, k]
     X[t, k]  =  c sum over classes q at k of lambda_q (sum over the observed cells of the period of the other factors)
 
-and follows the discount model below. Its exposure in the period is X relative to the largest X of the factor. A period
-has a weight equal to its exposure, in the level and in all that is learned: where no cell of a factor was observed, phi
-is a draw from its prior and carries no information.
+and follows the discount model below. If periods have known weights w (model/spec.py), X below stands for w X, and phi
+for phi / w. The exposure of a factor in a period is X relative to its largest X. A period has a weight equal to its
+exposure, in the level and in all that is learned: where no cell of a factor was observed, phi is a draw from its prior
+and carries no information. A coming period has the noise of a full one, and phi w as its factor.
 
 All factors of all draws share one distribution over settings of that model: the weights of a grid that maximise the
 product, over the factors, of the probability of their counts, each period predicted from the ones before (nonparametric
@@ -238,7 +239,8 @@ def factor_counts(record: Record, mode: int) -> FactorCounts:
             exposure_TC = np.stack([exposure_TQ[:, at_Q.ravel() == c].sum(axis=1) for c in range(len(columns))], axis=1)
             phi_TC = record.factors[mode][place][:, columns]
             latent, odds = _scales(record, place, mode)
-            counts_CT, exposure_CT = (latent * phi_TC * exposure_TC).T, (latent / odds * exposure_TC).T
+            weights_T1 = 1.0 if (weights_T := record.spec.exposure(mode)) is None else weights_T[:, None]
+            counts_CT, exposure_CT = (latent * phi_TC * exposure_TC).T, (latent / odds * weights_T1 * exposure_TC).T
             found.append((np.full(len(columns), number), columns, counts_CT, exposure_CT))
     draw_C, column_C, counts_CT, exposure_CT = (np.concatenate(each) for each in zip(*found, strict=True))
     unit_C = exposure_CT.max(axis=1)
@@ -371,8 +373,9 @@ def _normal_scores(counts_C: Floats, drawn_RC: Ints, rng: np.random.Generator) -
 
 
 def future_record(
-    record: Record, mode: int, tensor: CountTensor, factors: FactorCounts, rates: Floats, rng: np.random.Generator
-) -> Record:
+    record: Record, mode: int, tensor: CountTensor, factors: FactorCounts, rates: Floats, rng: np.random.Generator,
+    weights_H: Floats | None = None,
+) -> Record:  # fmt: skip
     """The record of the coming periods, described by `tensor`: all paths of a draw after one another.
 
     Only the time factors and small arrays are new; large arrays are not copied.
@@ -381,6 +384,8 @@ def future_record(
     chains, draws = record.core_values.shape[:2]
     future = np.zeros((chains * draws, paths, horizon, record.factors[mode].shape[-1]))
     future[factors.draw_C, :, :, factors.column_C] = (rates / factors.unit_C[:, None]).transpose(1, 0, 2)
+    if weights_H is not None:
+        future *= weights_H[:, None]
     log_odds = record.log_odds
     if log_odds is not None and record.spec.dispersion_by == mode:
         past = np.flatnonzero(record.tensor.missing.observed_rows(mode))
@@ -394,6 +399,7 @@ def future_record(
     return replace(
         record,
         tensor=tensor,
+        spec=record.spec.with_exposure(mode, weights_H),
         core_values=np.repeat(record.core_values, paths, axis=1),
         core_locations=cast("Any", RepeatedDraws.of(record.core_locations, paths)),
         factors=tuple(grown),

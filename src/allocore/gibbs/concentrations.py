@@ -1,11 +1,11 @@
 """The concentration e of one mode, the shape of the prior of its factors, with the factors integrated out:
 
-    l[d, k] ~ CRT( y[d, k], e ),     e ~ Gamma( s0 + sum of l,  t0 + sum of ln(1 + X[d, k] / f0) )
+    l[d, k] ~ CRT( y[d, k], e ),     e ~ Gamma( s0 + sum of l,  t0 + sum of ln(1 + w[d] X[d, k] / f0) )
 
-over the rows d and the factors k in use, where y[d, k] and X[d, k] are sums over the classes at k. With its factor
-integrated out, a count is negative binomial with the shape e, and l makes its conditional a gamma: Zhou and Carin
-(2015), after Escobar and West (1995). The draw comes directly before that of the factors (factors.py), which brings
-back what is integrated out here.
+over the rows d and the factors k in use, where y[d, k] and X[d, k] are sums over the classes at k, and w[d] is the
+known weight of the row, or 1. With its factor integrated out, a count is negative binomial with the shape e, and l
+makes its conditional a gamma: Zhou and Carin (2015), after Escobar and West (1995). The draw comes directly before that
+of the factors (factors.py), which brings back what is integrated out here.
 
 Only the sum of l matters, and kernels/chinese_restaurant.py draws it directly: customer i of all restaurants at once.
 Cost: D * (Q + factors in use), and sorting the counts.
@@ -46,9 +46,10 @@ def draw_concentration(
     mode, y_DQ, exposure_DQ = view
     classes = ClassesOfMode.of(state, mode)
     y_DU, log_D = np.empty((len(y_DQ), len(classes.used_U)), dtype=np.int64), np.empty(len(y_DQ))
+    f0_D = spec.factor_rates(mode, len(y_DQ))
     layout.workers.run(
         [
-            partial(_sum_rows, *cut, spec.f0, y_DQ, exposure_DQ, classes, y_DU, log_D)
+            partial(_sum_rows, *cut, f0_D, y_DQ, exposure_DQ, classes, y_DU, log_D)
             for cut in layout.workers.ranges(len(y_DQ), _ROWS_PER_THREAD)
         ]
     )
@@ -71,10 +72,10 @@ def _in_order(y_DU: Ints) -> Ints:
 
 @kernel
 def _sum_rows(
-    first: int, last: int, f0: float, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, y_DU: Ints,
+    first: int, last: int, f0_D: Floats, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, y_DU: Ints,
     log_D: Floats,
 ) -> None:  # fmt: skip
-    """Fill rows `first` to `last` of `y_DU`, and of `log_D`, the sums of ln(1 + X / f0)."""
+    """Fill rows `first` to `last` of `y_DU`, and of `log_D`, the sums of ln(1 + X / f0_D)."""
     core_Q, place_Q, _ = classes
     exposure_U = np.empty(y_DU.shape[1])
     for d in range(first, last):
@@ -86,7 +87,7 @@ def _sum_rows(
             exposure_U[place_Q[q]] += core_Q[q] * exposure_DQ[d, q]
         total, product = 0.0, 1.0
         for k in range(exposure_U.size):
-            product *= 1.0 + exposure_U[k] / f0
+            product *= 1.0 + exposure_U[k] / f0_D[d]
             if product > 1e150:  # one logarithm for many factors
                 total += log(product)
                 product = 1.0

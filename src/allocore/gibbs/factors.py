@@ -1,8 +1,9 @@
 """Factors of one mode given counts, core values, locations and the other modes (the paper's conditional for phi):
 
-    phi[d, k] ~ Gamma( e0 + sum_{q at k} y[d, q],  f0 + sum_{q at k} X[d, q] )
+    phi[d, k] ~ Gamma( e0 + sum_{q at k} y[d, q],  f0 / w[d] + sum_{q at k} X[d, q] )
 
-for the factors that some class uses. The others are integrated out and have no value. Cost: D * (Q + factors in use).
+for the factors that some class uses, where w[d] is the known weight of the row, or 1 (model/spec.py). The others are
+integrated out and have no value. Cost: D * (Q + factors in use).
 
 X is the exposure: how many latent counts to expect from class q in row d per unit of its factor entry,
 
@@ -49,24 +50,23 @@ _ROWS_PER_THREAD = 8
 
 
 class Priors(NamedTuple):
-    """Priors of core values (a0, b0) and factors (e0, f0); `log_rising_Y` tabulates ln G(e0 + y) - ln G(e0)."""
+    """Priors of core values (a0, b0) and factors (e0, f0_D, the rate of each row, whose geometric mean is `f0`).
+
+    `log_rising_Y` tabulates ln G(e0 + y) - ln G(e0).
+    """
 
     a0: float
     b0: float
     e0: float
     f0: float
+    f0_D: Floats
     log_rising_Y: Floats
-
-    @classmethod
-    def with_values(cls, a0: float, b0: float, e0: float, f0: float) -> "Priors":
-        """The priors with these values."""
-        return cls(a0, b0, e0, f0, _log_rising(e0))
 
     @classmethod
     def of(cls, spec: Spec, state: State, mode: int) -> "Priors":
         """The priors of a model in one mode; the state has e0 if it is learned, and p, which scales b0."""
-        e0 = spec.concentration(mode, state.concentrations_M)
-        return cls.with_values(spec.a0, spec.core_rate(state.dispersion), e0, spec.f0)
+        e0, f0_D = spec.concentration(mode, state.concentrations_M), spec.factor_rates(mode, len(state.log_phi[mode]))
+        return cls(spec.a0, spec.core_rate(state.dispersion), e0, spec.mean_factor_rate(mode), f0_D, _log_rising(e0))
 
 
 @lru_cache(maxsize=64)
@@ -104,7 +104,7 @@ def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeV
     priors, stream = Priors.of(spec, state, mode), key.stream(Step.FACTOR, mode)
     layout.workers.run(
         [
-            partial(_draw_rows, *cut, priors.e0, priors.f0, y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
+            partial(_draw_rows, *cut, priors.e0, priors.f0_D, y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
             for cut in layout.workers.ranges(len(log_phi_DK), _ROWS_PER_THREAD)
         ]
     )
@@ -113,14 +113,14 @@ def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeV
 
 @kernel
 def _draw_rows(
-    first: int, last: int, e0: float, f0: float, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, stream: Words,
-    rng: Words, log_phi_DK: Floats,
+    first: int, last: int, e0: float, f0_D: Floats, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode,
+    stream: Words, rng: Words, log_phi_DK: Floats,
 ) -> None:  # fmt: skip
     core_Q, place_Q, used_U = classes
     shape_U, rate_U, log_U = np.empty(used_U.size), np.empty(used_U.size), np.empty(used_U.size)
     work_2U = np.empty((2, used_U.size))
     for d in range(first, last):
-        conditional_of_row(e0, f0, y_DQ[d], exposure_DQ[d], core_Q, place_Q, shape_U, rate_U)
+        conditional_of_row(e0, f0_D[d], y_DQ[d], exposure_DQ[d], core_Q, place_Q, shape_U, rate_U)
         seek(rng, stream, d)
         log_gammas(rng, shape_U, rate_U, work_2U, log_U)
         for k in range(log_phi_DK.shape[1]):

@@ -7,13 +7,14 @@
 given the counts, the other modes and the other classes, where n_k counts the other classes at k, and R = X / lambda_q.
 pi, the core value of the class and the U factors that no other class uses are integrated out. Before the next class
 moves, class q draws its core value from Gamma(a0 + y_q, b0 + sum_d phi[d, k] R[d, q]); or, with a factor of its own,
-from f, and the factor from Gamma(e0 + y, f0 + X). A class that has a factor of its own and chooses "its own" again
-keeps it. A class that is not included has no core value: it moves by the prior.
+from f, and the factor from Gamma(e0 + y, f0[d] + X), where f0[d] is the rate of the prior of row d: f0, or f0 / w[d] if
+the row has a known weight (model/spec.py). A class that has a factor of its own and chooses "its own" again keeps it. A
+class that is not included has no core value: it moves by the prior.
 
 With a factor of its own, integrated out (collapsed), the log core value t has the density
 
-    f(t) = C exp(h(t)),     h(t) = (a0 + y_q) t - b0 e^t - sum_d (e0 + y[d]) ln(f0 + e^t R[d])
-                            C    = prod_d f0^e0 G(e0 + y[d]) / G(e0)
+    f(t) = C exp(h(t)),     h(t) = (a0 + y_q) t - b0 e^t - sum_d (e0 + y[d]) ln(f0[d] + e^t R[d])
+                            C    = prod_d f0[d]^e0 G(e0 + y[d]) / G(e0)
 
 whose integral is the likelihood of the counts, up to b0^a0 / G(a0). In general the integral has no closed form. With
 b0 = 0 and the same R in all rows it has one: e^t is then a scaled ratio of two gamma variates. So the proposal g is
@@ -231,7 +232,7 @@ def _move_classes(
             choice, used = _take(int(uniform(rng) * free), used, factors_K, others_K)
             k = factors_K[choice]
             seek(rng, streams.entries, q)
-            _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors.e0, priors.f0, rng, log_phi_DK)
+            _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors.e0, priors.f0_D, rng, log_phi_DK)
             _score_column(q + 1, choice, k, rows, priors, drawn, scores)
         elif has_own:
             for d in range(log_phi_DK.shape[0]):
@@ -285,12 +286,12 @@ def _take(n: int, used: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]
 
 @part
 def _draw_column(
-    k: int, core: float, y_D: Floats, exposure_D: Floats, e0: float, f0: float, rng: Words, log_phi_DK: Floats
+    k: int, core: float, y_D: Floats, exposure_D: Floats, e0: float, f0_D: Floats, rng: Words, log_phi_DK: Floats
 ) -> None:
     """Draw factor k, which only one class uses now."""
     shape_D, rate_D, log_D = np.empty(y_D.size), np.empty(y_D.size), np.empty(y_D.size)
     for d in range(y_D.size):
-        shape_D[d], rate_D[d] = e0 + y_D[d], f0 + core * exposure_D[d]
+        shape_D[d], rate_D[d] = e0 + y_D[d], f0_D[d] + core * exposure_D[d]
     log_gammas(rng, shape_D, rate_D, np.empty((2, y_D.size)), log_D)
     for d in range(y_D.size):
         log_phi_DK[d, k] = log_D[d]
@@ -324,9 +325,9 @@ def log_core_integral(total: float, exposure: float, a0: float, b0: float) -> fl
 def fit_collapsed(y_D: Floats, exposure_D: Floats, priors: Priors) -> CollapsedFit:
     """Fit the ratio of gammas by Newton's method, starting from the core value for factors equal to their mean e0 / f0.
 
-    It ends when the top is known well within the width of the density. The fit depends only on counts and exposure.
+    It ends when the top is known well within the width of the density. It depends only on what is given.
     """
-    a0, b0, e0, f0, _ = priors
+    a0, b0, e0, f0, f0_D, _ = priors
     work = np.empty((7, y_D.size))
     for d in range(y_D.size):
         work[_COUNT, d], work[_EXPOSURE, d], work[_SHAPE, d], work[_ONE, d] = y_D[d], exposure_D[d], e0 + y_D[d], 1.0
@@ -336,8 +337,8 @@ def fit_collapsed(y_D: Floats, exposure_D: Floats, priors: Priors) -> CollapsedF
         core = exp(top)
         for d in range(y_D.size):
             expected = core * exposure_D[d]
-            inverse = 1.0 / (f0 + expected)
-            work[_SHARE, d], work[_REST, d] = expected * inverse, f0 * inverse
+            inverse = 1.0 / (f0_D[d] + expected)
+            work[_SHARE, d], work[_REST, d] = expected * inverse, f0_D[d] * inverse
             work[_WEIGHT, d] = work[_SHAPE, d] * work[_SHARE, d]
         slope = left - b0 * core - dot_of_rows(work, _WEIGHT, work, _ONE)
         within = dot_of_rows(work, _WEIGHT, work, _SHARE)
@@ -371,11 +372,11 @@ def log_correction(log_core: float, y_D: Floats, exposure_D: Floats, priors: Pri
 @part
 def _log_density(log_core: float, left: float, y_D: Floats, exposure_D: Floats, priors: Priors) -> float:
     """h(t); `left` is a0 + y_q."""
-    core = exp(min(log_core, _MOST))
+    core, f0_D = exp(min(log_core, _MOST)), priors.f0_D
     work = np.empty((2, y_D.size))
     for d in range(y_D.size):
         work[0, d] = priors.e0 + y_D[d]
-        work[1, d] = lane_log(priors.f0 + core * exposure_D[d])
+        work[1, d] = lane_log(f0_D[d] + core * exposure_D[d])
     return left * log_core - priors.b0 * core - dot_of_rows(work, FIRST, work, SECOND)
 
 

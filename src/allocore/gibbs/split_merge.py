@@ -392,7 +392,7 @@ def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> 
     draft.y_QD[r], draft.y_Q[r], draft.exposure_Q[r] = 0, 0, merged.exposure_r
     draft.log_core_Q[r] = log_gamma(rng, priors.a0, priors.b0 + merged.exposure_r)
     if own:
-        rates = priors.f0 + exp_of(merged.log_core) * draft.exposure_QD[q]
+        rates = priors.f0_D + exp_of(merged.log_core) * draft.exposure_QD[q]
         shapes = priors.e0 + pair.y_D
         draft.set_factor(merged.factor, np.array([log_gamma(rng, *each) for each in zip(shapes, rates, strict=True)]))
     exposure = (draft.phi_DK[:, merged.factor] * draft.exposure_QD[q]).sum()

@@ -106,10 +106,13 @@ def log_prior_locations(spec: Spec, state: State) -> float:
 
 
 def log_prior_factors(spec: Spec, state: State) -> float:
-    """Gamma(e0, rate f0) on every entry of a factor in use."""
-    used = [log_phi_DK[:, state.used(m)] for m, log_phi_DK in enumerate(state.log_phi)]
-    e0_M = [spec.concentration(m, state.concentrations_M) for m in range(len(used))]
-    return sum(_log_gamma_density(log_phi_DU, e0, spec.f0) for log_phi_DU, e0 in zip(used, e0_M, strict=True))
+    """Gamma(e0, rate f0 / w) on every entry of a factor in use, where w is the weight of its row."""
+    total = 0.0
+    for m, log_phi_DK in enumerate(state.log_phi):
+        rates_D1 = spec.factor_rates(m, len(log_phi_DK))[:, None]
+        e0 = spec.concentration(m, state.concentrations_M)
+        total += _log_gamma_density(log_phi_DK[:, state.used(m)], e0, rates_D1)
+    return total
 
 
 def log_prior_concentrations(spec: Spec, state: State) -> float:
@@ -139,6 +142,6 @@ def log_joint(tensor: CountTensor, spec: Spec, state: State) -> float:
     return log_likelihood(tensor, spec, state) + log_prior(spec, state)
 
 
-def _log_gamma_density(log_values: np.ndarray, shape: float, rate: float) -> float:
+def _log_gamma_density(log_values: np.ndarray, shape: float, rate: float | np.ndarray) -> float:
     constant = shape * np.log(rate) - gammaln(shape)
     return float(np.sum(constant + (shape - 1.0) * log_values - rate * np.exp(log_values)))

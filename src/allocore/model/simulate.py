@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from allocore.kernels.elementary import exp_of, log_of
 from allocore.model.joint import log_odds_at, rates_at
 from allocore.model.spec import Spec
-from allocore.model.state import Dispersion, State
+from allocore.model.state import Dispersion, State, times_weights
 
 
 def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
@@ -82,13 +82,13 @@ def draw_log_factors(
     rng: np.random.Generator,
     concentrations_M: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], ...]:
-    """log phi[m][d, k] ~ log Gamma(e0, rate f0) for the factors in use, -inf for the others."""
+    """log phi[m][d, k] ~ log Gamma(e0, rate f0), plus the log weight, for the factors in use; -inf for the others."""
     log_phi = []
     for m, (length, width) in enumerate(zip(shape, spec.core_shape, strict=True)):
         log_phi_DK = np.full((length, width), -np.inf)
         used = np.unique(subs_QM[:, m])
         log_phi_DK[:, used] = _log_gamma(spec.concentration(m, concentrations_M), spec.f0, (length, len(used)), rng)
-        log_phi.append(log_phi_DK)
+        log_phi.append(times_weights(log_phi_DK, spec.exposure(m)))
     return tuple(log_phi)
 
 

@@ -1,13 +1,31 @@
-"""The specification of a model: its kind, its size and its priors."""
+"""The specification of a model: its kind, its size, its priors, and the exposures of rows.
+
+An exposure is a known weight w[m][d] > 0 of row d of mode m, such as the days that were observed of a month, or a
+population. The rate of a cell is the product of its weights and the rate of the model:
+
+    r_d  =  prod_m w[m][d_m]  *  sum_q lambda_q prod_m phi[m][d_m, k[q, m]],        phi[m][d, k] ~ Gamma(e0, rate f0)
+
+Everything here works with the factors times the weights, psi[m][d, k] = w[m][d] phi[m][d, k]. With these,
+
+    r_d  =  sum_q lambda_q prod_m psi[m][d_m, k[q, m]],        psi[m][d, k] ~ Gamma(e0, rate f0 / w[m][d]),
+
+because a gamma variate times w has its rate divided by w. So a weight is nothing but another rate of the prior in its
+row. Whatever works with the rates of cells (latent counts, thinning, sums over observed cells, predictions) needs to
+know nothing of weights, and whatever has the prior of factors in it takes the rate from `Spec.factor_rates`: the draws
+of factors, relocation and split-merge, which integrate factors out, learned concentrations, and the joint density. In
+the other modules, "factor" and phi mean psi. Without a weight, they are the same.
+"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.errors import InputError, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, whole_number
 
 if TYPE_CHECKING:
     from allocore.model.likelihood import Likelihood
@@ -35,6 +53,7 @@ class Spec:
     class is included with a probability that has the prior Beta(c0, d0). `e0` is one number, one per mode, or "infer":
     then each mode has its own, with the prior Gamma(s0, rate t0). The negative binomial has a dispersion p with the
     prior Beta(g0, h0), which scales the prior of the core values, or one for each row of the mode `dispersion_by`.
+    `exposures` has the weights of the rows of each mode, or nothing for a mode without.
     """
 
     budget: int
@@ -54,6 +73,7 @@ class Spec:
     h0: float = 1.0
     s0: float = 1.0
     t0: float = 1.0
+    exposures: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", whole_number("budget", self.budget))
@@ -74,6 +94,7 @@ class Spec:
         if self.dense_core and self.budget != math.prod(shape):
             rule = f"must be {math.prod(shape)}, one class for every location of `core_shape`, which is {shape}"
             raise InputError("budget", self.budget, rule)
+        object.__setattr__(self, "exposures", _exposures_for(len(shape), self.exposures))
 
     @classmethod
     def without_priors(cls, core_shape: tuple[int, ...]) -> "Spec":
@@ -97,6 +118,32 @@ class Spec:
         if self.infer_concentrations:
             return float(learned_M[mode])
         return self.e0[mode] if isinstance(self.e0, tuple) else float(self.e0)
+
+    @cached_property
+    def _weights(self) -> tuple[NDArray[np.float64] | None, ...]:
+        return tuple(np.array(weights) if weights else None for weights in self.exposures)
+
+    def exposure(self, mode: int) -> NDArray[np.float64] | None:
+        """The known weights of the rows of one mode, (D), if it has any."""
+        return self._weights[mode] if self.exposures else None
+
+    def with_exposure(self, mode: int, weights_D: NDArray[np.float64] | None) -> "Spec":
+        """The specification with other weights in one mode."""
+        exposures = list(self.exposures or ((),) * len(self.core_shape))
+        exposures[mode] = () if weights_D is None else tuple(weights_D.tolist())
+        return replace(self, exposures=tuple(exposures))
+
+    def factor_rates(self, mode: int, rows: int) -> NDArray[np.float64]:
+        """The rate of the prior of the factors in each row of one mode, f0 / w, (D)."""
+        weights_D = self.exposure(mode)
+        return np.full(rows, self.f0) if weights_D is None else np.asarray(self.f0 / weights_D)
+
+    def mean_factor_rate(self, mode: int) -> float:
+        """The geometric mean of these rates."""
+        from allocore.kernels.elementary import exp_of, log_of
+
+        weights_D = self.exposure(mode)
+        return self.f0 if weights_D is None else float(self.f0 * exp_of(-log_of(weights_D).mean()))
 
     def core_rate(self, dispersion: "Dispersion | None") -> float:
         """The rate of the prior of the core values: b0 or, for the negative binomial with one p, b0 p / (1 - p).
@@ -126,6 +173,26 @@ class Spec:
         if self.dense_core:
             return np.ascontiguousarray(np.indices(self.core_shape).reshape(len(self.core_shape), -1).T)
         return np.asarray(np.arange(self.budget)[:, None] % np.array(self.core_shape))
+
+
+def _exposures_for(modes: int, exposures: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+    """Check the weights of all modes; empty if no mode has any."""
+    if not any(exposures):
+        return ()
+    if len(exposures) != modes:
+        raise InputError("exposure", NO_VALUE, f"must be given for each of {modes} modes, not for {len(exposures)}")
+    for weights in exposures:
+        check_weights(np.array(weights), weights)
+    return tuple(tuple(map(float, weights)) for weights in exposures)
+
+
+def check_weights(weights_D: NDArray[np.float64], labels: Sequence[object]) -> None:
+    """Check that the weights of some rows are positive and within the range of floats; an error names the label."""
+    wrong = ~((weights_D >= _LEAST) & (weights_D <= _MOST))
+    if wrong.any():
+        first = int(wrong.argmax())
+        found = Described(f"{weights_D[first]:g} for {str(labels[first])!r}")
+        raise InputError("exposure", found, f"must have a positive and finite weight ({_LEAST} to {_MOST})")
 
 
 def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> tuple[int, ...]:

@@ -68,16 +68,31 @@ class State:
         """The factor matrix of one mode, (D, K); zero in the columns that no class uses."""
         return _exp_of(self.log_phi[mode])
 
-    def log_mean_row(self, mode: int) -> NDArray[np.float64]:
-        """The logarithm of the mean over the rows of a mode, (K): a start for rows of which nothing is known."""
-        from allocore.kernels.elementary import log_of
-
-        return log_of(self.factors(mode).mean(axis=0))
-
     def used(self, mode: int) -> NDArray[np.bool_]:
         """Which factors of the mode are used by some class, (K)."""
         width = self.log_phi[mode].shape[1]
         return np.bincount(self.subs_QM[:, mode], minlength=width) > 0
+
+
+def log_mean_row(log_phi_DK: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logarithm of the mean over the rows of factors, (K): a start for rows of which nothing is known."""
+    from allocore.kernels.elementary import log_of
+
+    return log_of(_exp_of(log_phi_DK).mean(axis=0))
+
+
+def per_unit(log_phi_DK: NDArray[np.float64], weights_D: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """The logarithms of factors per unit of the known weights of their rows, which those of a state have in them."""
+    from allocore.kernels.elementary import log_of
+
+    return log_phi_DK if weights_D is None else log_phi_DK - log_of(weights_D)[:, None]
+
+
+def times_weights(log_phi_DK: NDArray[np.float64], weights_D: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """The logarithms of factors times the weights of their rows, from those per unit."""
+    from allocore.kernels.elementary import log_of
+
+    return log_phi_DK if weights_D is None else log_phi_DK + log_of(weights_D)[:, None]
 
 
 def _exp_of(logs: NDArray[np.float64]) -> NDArray[np.float64]:

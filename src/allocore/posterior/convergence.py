@@ -406,6 +406,7 @@ def _log_prior(record: Record, state: State) -> float:
     own_p = state.dispersion is not None and state.dispersion.mode == mode
     rows = [log_phi_DK if m == mode else log_phi_DK[:0] for m, log_phi_DK in enumerate(state.log_phi)]
     new = State(np.empty(0), state.subs_QM, tuple(rows), np.empty(0), state.dispersion if own_p else None)
+    spec = replace(spec, exposures=tuple(each if m == mode else () for m, each in enumerate(spec.exposures)))
     factors = log_prior_factors(spec, replace(new, concentrations_M=state.concentrations_M))
     return factors + log_prior_dispersion(spec, new) + _log_jacobian(new)
 

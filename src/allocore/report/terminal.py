@@ -118,7 +118,9 @@ def settings_line(record: Record) -> str:
     most = "at most " if spec.infer_budget else ""
     by = "" if spec.dispersion_by is None else f", p by {record.tensor.mode_names[spec.dispersion_by]}"
     kind = spec.model if spec.likelihood == "poisson" else f"{spec.model}, {spec.likelihood}{by}"
-    return f"{kind}: {most}{spec.budget} classes, core {core}; {priors}; seed {record.seed}{made}"
+    weighted = [name for name, weights in zip(record.tensor.mode_names, spec.exposures, strict=False) if weights]
+    known = f"; exposures of {', '.join(weighted)}" if weighted else ""
+    return f"{kind}: {most}{spec.budget} classes, core {core}; {priors}{known}; seed {record.seed}{made}"
 
 
 def progress_line(record: Record, *, being_written: bool = False) -> str:

@@ -40,7 +40,7 @@ from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers, available_threads
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
-from allocore.model.state import Dispersion, State, SweepInfo
+from allocore.model.state import Dispersion, State, SweepInfo, log_mean_row, per_unit, times_weights
 from allocore.progress import Observer, Watch
 from allocore.storage.record import Plan, Record, Store
 from allocore.tensor.concat import check_same_modes
@@ -342,10 +342,11 @@ def _settings(spec: Spec) -> dict[str, object]:
 
 
 def _matched_state(record: Record, state: State, spec: Spec, places: list[NDArray[np.int64]]) -> State:
-    log_phi = tuple(
-        np.where((place_D >= 0)[:, None], state.log_phi[mode][place_D], state.log_mean_row(mode))
-        for mode, place_D in enumerate(places)
-    )
+    log_phi = []
+    for mode, place_D in enumerate(places):
+        log_unit_DK = per_unit(state.log_phi[mode], record.spec.exposure(mode))
+        log_rows_DK = np.where((place_D >= 0)[:, None], log_unit_DK[place_D], log_mean_row(log_unit_DK))
+        log_phi.append(times_weights(log_rows_DK, spec.exposure(mode)))
     concentrations_M, dispersion = np.empty(0), state.dispersion
     if spec.infer_concentrations:
         learned_M = state.concentrations_M
@@ -354,7 +355,7 @@ def _matched_state(record: Record, state: State, spec: Spec, places: list[NDArra
         place_D, log_odds_D = places[dispersion.mode], dispersion.log_odds_D
         log_odds_D = np.where(place_D >= 0, log_odds_D[place_D], log_odds_D.mean())
         dispersion = Dispersion(log_odds_D, dispersion.mode)
-    return State(state.log_core_Q, state.subs_QM.copy(), log_phi, concentrations_M, dispersion)
+    return State(state.log_core_Q, state.subs_QM.copy(), tuple(log_phi), concentrations_M, dispersion)
 
 
 @contextmanager
@@ -380,7 +381,7 @@ def compile_in_background(spec: Spec, missing: bool, threads: int) -> Iterator[C
 def _start_compiling(spec: Spec, missing: bool) -> "subprocess.Popen[bytes] | None":
     if not Path(sys.executable or "").name.startswith("python"):  # a program with Python inside
         return None
-    settings = json.dumps(asdict(spec), default=int)  # NumPy's integers
+    settings = json.dumps(asdict(replace(spec, exposures=())), default=int)  # NumPy's integers
     command = [sys.executable, "-P", "-m", __name__, settings, json.dumps(missing)]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     none, environment = subprocess.DEVNULL, {**os.environ, "PYTHONPATH": path}
@@ -399,7 +400,7 @@ def compile_steps(spec: Spec, missing: bool) -> None:
         return ThinnedCells(y_RQ, none, none, none, np.zeros(rows))
 
     core_shape = tuple(min(size, 2) for size in spec.core_shape)
-    small = replace(spec, budget=prod(core_shape) if spec.dense_core else 2, core_shape=core_shape)
+    small = replace(spec, budget=prod(core_shape) if spec.dense_core else 2, core_shape=core_shape, exposures=())
     shape = (3,) * len(core_shape)
     patterns = [(0,) * len(shape)] if missing else []
     with Workers(1) as workers:

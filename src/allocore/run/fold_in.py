@@ -4,14 +4,14 @@ For each draw of each chain, a short chain over the new rows starts at the mean 
 the draw. The random numbers are a function of (seed, chain, draw, sweep) and differ from those of the run, so the
 result does not depend on the number of threads. With D new rows of mode m, one sweep draws
 
-    factors        phi[m][d, k] ~ Gamma( e0 + sum_{q at k} y[d, q],  f0 + sum_{q at k} X[d, q] )        factors.py
+    factors        phi[m][d, k] ~ Gamma( e0 + sum_{q at k} y[d, q],  f0 / w[d] + sum_{q at k} X[d, q] )     factors.py
     dispersion     p_d ~ Beta( g0 + sum of y,  h0 + sum of r ), if each row of mode m has its own       dispersion.py
     latent counts  and their allocation to the classes                                    latent_counts.py, thinning.py
 
-Given the rest of the state (core values, locations, the factors of the other modes, e0), the new rows are
-independent of each other and of all data but their own. The exposure X of mode m does not depend on them, so it is
-computed once, unless their p is drawn. The chain targets the exact conditional; docs/howto/fold-in.md has the number of
-sweeps that it needs. A sweep costs as much as thinning.
+where w are the known weights of the new rows, or 1. Given the rest of the state (core values, locations, the factors of
+the other modes, e0), the new rows are independent of each other and of all data but their own. The exposure X of mode m
+does not depend on them, so it is computed once, unless their p is drawn. The chain targets the exact conditional;
+docs/howto/fold-in.md has the number of sweeps that it needs. A sweep costs as much as thinning.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,13 @@ from allocore.gibbs.factors import ModeView, draw_factors, exposure
 from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.sweep import SamplerState, info_of
 from allocore.gibbs.thinning import thin
+from allocore.kernels.elementary import Floats
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
+from allocore.model.modes import exposure_of
 from allocore.model.simulate import dispersions
 from allocore.model.spec import Spec, check_counts
-from allocore.model.state import Dispersion, State, SweepInfo
+from allocore.model.state import Dispersion, State, SweepInfo, log_mean_row, per_unit, times_weights
 from allocore.storage.record import Record, Schedule, empty_stats, stats_of
 from allocore.tensor.count_tensor import CountTensor
 
@@ -69,14 +71,26 @@ def draw_new_rows(
 
 
 def fold_in(
-    record: Record, tensor: CountTensor, mode: int, *, sweeps: int, seed: int, threads: int, tick: Tick
+    record: Record,
+    tensor: CountTensor,
+    mode: int,
+    *,
+    exposure: object,
+    sweeps: int,
+    seed: int,
+    threads: int,
+    tick: Tick,
 ) -> Record:
     """The record of the same draws with the rows of `tensor` in one mode; each draw counts as one sweep."""
     spec = record.spec
+    if exposure is None and spec.exposure(mode) is not None:
+        name = tensor.mode_names[mode]
+        raise InputError("exposure", None, f"must have the weights of the new rows: the fit has exposures of {name!r}")
     if not spec.has_priors:
         rule = "must have a posterior for fold-in, but this is fitted by maximum likelihood: fit AlloCore, CP or Tucker"
         raise InputError("model", spec.model, rule)
     check_counts(spec.likelihood, tensor.max)
+    spec = spec.with_exposure(mode, exposure_of(exposure, tensor, mode))
     chains, draws = record.core_values.shape[:2]
     factor = np.zeros((chains, draws, tensor.shape[mode], spec.core_shape[mode]))
     log_odds = np.zeros((chains, draws, dispersions(spec, tensor.shape)))
@@ -95,7 +109,7 @@ def fold_in(
                 seeds = np.random.SeedSequence(seed, spawn_key=(chain, 1 + mode, numbers[place]))
                 low, high = seeds.generate_state(2, np.uint32).tolist()
                 key, start = Key((low, high)), perf_counter()
-                state = _start(record, chain, place, mode, tensor.shape[mode])
+                state = _start(record, chain, place, mode, tensor.shape[mode], spec.exposure(mode))
                 state, info = draw_new_rows(key, layout, spec, state, mode, sweeps)
                 factor[chain, place] = state.factors(mode)
                 if state.dispersion is not None:
@@ -115,6 +129,7 @@ def fold_in(
     return replace(
         record,
         tensor=tensor,
+        spec=spec,
         schedule=Schedule(burn_in=0, draws=draws, thin=1),
         seed=seed,
         factors=(*record.factors[:mode], factor, *record.factors[mode + 1 :]),
@@ -128,10 +143,11 @@ def fold_in(
     )
 
 
-def _start(record: Record, chain: int, draw: int, mode: int, rows: int) -> State:
-    """The draw with new rows, all equal to the mean of its rows: means of factors, and of the log odds of p."""
+def _start(record: Record, chain: int, draw: int, mode: int, rows: int, weights_D: Floats | None) -> State:
+    """The draw with new rows, all equal to the mean of its rows: of factors per unit, and of the log odds of p."""
     state = record.state_of(chain, draw)
-    state = state.with_factors(mode, np.tile(state.log_mean_row(mode), (rows, 1)))
+    mean_K = log_mean_row(per_unit(state.log_phi[mode], record.spec.exposure(mode)))
+    state = state.with_factors(mode, times_weights(np.tile(mean_K, (rows, 1)), weights_D))
     if state.dispersion is None or state.dispersion.mode != mode:
         return state
     log_odds_D = np.full(rows, state.dispersion.log_odds_D.mean())

@@ -1,4 +1,4 @@
-"""Read-only arrays (chain, draw, ...) that are not in memory: draws on disk, and draws used for several paths each.
+"""Read-only arrays (chain, draw, ...) that are not in memory: draws on disk, repeated, or divided by known numbers.
 
 A run only adds values and replaces whole chunks, so an array on disk keeps the draws that existed when it was opened.
 """
@@ -29,7 +29,7 @@ _Numbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 class _LazyArray(NDArrayOperatorsMixin):
-    """What both kinds share: NumPy's functions and operators first read the whole array into memory."""
+    """What all kinds share: NumPy's functions and operators first read the whole array into memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -86,6 +86,26 @@ class RepeatedDraws(_LazyArray):
         """The whole array in memory."""
         require_memory(self.nbytes, "an array of all paths")
         return np.asarray(self._draws)[np.ix_(self._chains, self._numbers)]
+
+
+class DividedDraws(_LazyArray):
+    """The draws of another array, perhaps on disk, each divided by the same numbers when it is read."""
+
+    def __init__(self, draws: DrawArray, by: NDArray[np.float64]) -> None:
+        self._draws, self._by = draws, by
+        self.shape, self.dtype, self.ndim = draws.shape, draws.dtype, len(draws.shape)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) == 2:
+            if all(isinstance(each, int | np.integer) for each in key):
+                return self._draws[key] / self._by
+            if all(isinstance(each, slice) for each in key):
+                return DividedDraws(self._draws[key], self._by)
+        return self.read()[key]
+
+    def read(self) -> NDArray[Any]:
+        """The whole array in memory."""
+        return np.asarray(np.asarray(self._draws) / self._by)
 
 
 class StoredArray(_LazyArray):

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, Self, get_args
+from typing import Any, NamedTuple, Protocol, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from allocore.errors import InputError, whole_number
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.model.spec import Model, Spec
 from allocore.model.state import Dispersion, State, SweepInfo
-from allocore.storage.lazy_array import DrawArray
+from allocore.storage.lazy_array import DividedDraws, DrawArray
 from allocore.storage.zarr_format import ADDED_STATS, RUN_FORMAT, STATS, draw_values, draw_variables, with_checksum
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import HeldOut
@@ -142,10 +142,18 @@ class Plan:
 
     def settings(self) -> str:
         """The settings of the run as JSON."""
-        settings = {"model": self.spec.model, "spec": asdict(self.spec), "schedule": asdict(self.schedule)}
+        spec = asdict(replace(self.spec, exposures=()))
+        del spec["exposures"]  # their values are in constant_data
+        settings = {"model": self.spec.model, "spec": spec, "schedule": asdict(self.schedule)}
         growth = None if self.growth is None else asdict(self.growth)
         full = None if self.full is None else {"schedule": asdict(self.full.schedule), "chains": self.full.chains}
-        special = {"started": self.started, "folded_mode": self.folded_mode, "growth": growth, "full": full}
+        special: dict[str, Any] = {
+            "started": self.started,
+            "folded_mode": self.folded_mode,
+            "growth": growth,
+            "full": full,
+        }
+        special["exposures"] = fingerprint_of_exposures(self.spec.exposures)
         given = {name: value for name, value in special.items() if value is not None}
         return json.dumps({**settings, "chains": self.chains, **given})
 
@@ -194,12 +202,21 @@ def packages() -> dict[str, str]:
     return {name: version(name) for name in _PACKAGES}
 
 
-def planned(tensor: CountTensor, attributes: dict[str, Any], held_out: HeldOut | None = None) -> Plan:
+def planned(
+    tensor: CountTensor,
+    attributes: dict[str, Any],
+    held_out: HeldOut | None = None,
+    exposures: tuple[tuple[float, ...], ...] = (),
+) -> Plan:
     """The plan that wrote these attributes; a ValueError, KeyError or TypeError if they are damaged."""
     settings = parsed_object(attributes["settings"], "settings")
     # Runs from before sampler version 1 also store `start` and `learn_locations`; the model now implies both.
     fields = {name: value for name, value in settings["spec"].items() if name not in ("learn_locations", "start")}
-    spec = Spec(**{**fields, "core_shape": tuple(fields["core_shape"]), "model": settings["model"]})
+    spec = Spec(
+        **{**fields, "core_shape": tuple(fields["core_shape"]), "model": settings["model"]}, exposures=exposures
+    )
+    if fingerprint_of_exposures(spec.exposures) != settings.get("exposures"):
+        raise ValueError("the exposures are not those that the run started with")
     if spec.model not in get_args(Model):
         raise ValueError(f"model is {spec.model!r}, but it must be one of {get_args(Model)}")
     if len(spec.core_shape) != tensor.ndim:
@@ -236,6 +253,11 @@ def fingerprint(tensor: CountTensor) -> str:
 def fingerprint_of_cells(held_out: HeldOut) -> str:
     """A hash of held-out cells: the mode that their fibres run along, their coordinates and their counts."""
     return _hash(json.dumps(held_out.along), *held_out.coords, held_out.counts)
+
+
+def fingerprint_of_exposures(exposures: tuple[tuple[float, ...], ...]) -> str | None:
+    """A hash of the weights of rows; None without any."""
+    return _hash("", *(np.array(weights).view(np.int64) for weights in exposures)) if exposures else None
 
 
 def _hash(about: str, *arrays: NDArray[Any]) -> str:
@@ -321,6 +343,16 @@ class Record:
         chosen = list(numbers)
         stats = {name: values[chosen] for name, values in self.stats.items()}
         return replace(self.with_draws((chosen,)), stats=stats, planned_chains=None)
+
+    def per_unit(self, mode: int | None = None) -> Self:
+        """The record as if all exposures, or those of one mode, were 1: factors are divided by weights."""
+        record = self
+        for m, factor in enumerate(self.factors):
+            if mode in (None, m) and (weights_D := self.spec.exposure(m)) is not None:
+                divided = cast("DrawArray", DividedDraws(factor, weights_D[:, None]))
+                factors = (*record.factors[:m], divided, *record.factors[m + 1 :])
+                record = replace(record, spec=record.spec.with_exposure(m, None), factors=factors)
+        return record
 
     @property
     def preliminary(self) -> bool:

@@ -76,7 +76,8 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
     """The groups before the first sweep: the data and the coordinates, as on disk or in memory.
 
     observed_data     the non-zero cells; every other cell that is not missing is zero; or where a sharded tensor is
-    constant_data     the tensor's shape, its missing patterns (-1 for a wildcard) and its event report as JSON
+    constant_data     the tensor's shape, its missing patterns (-1 for a wildcard), its event report as JSON, and the
+                      exposures of mode 0 as exposure_0 if it has any
     held_out          the held-out cells, zeros included, and the mode of their fibres, or -1 if they are not fibres
     """
     tensor, held_out = plan.tensor, plan.held_out
@@ -92,6 +93,9 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
     constant: dict[str, Any] = wide_labels(tensor.labels) if on_disk else {}
     constant["shape"] = "mode", np.array(tensor.shape)
     constant["missing_patterns"] = ("pattern", "mode"), tensor.missing.patterns
+    for number, (names, weights) in enumerate(zip(names_M, plan.spec.exposures, strict=False)):
+        if weights:
+            constant[f"exposure_{number}"] = names.row, np.array(weights)
     if tensor.report is not None:
         constant["event_report"] = (), np.array(tensor.report.to_json())
     groups: dict[str, Any] = {"sample_stats": {}, "sweep_stats": {}}
@@ -147,7 +151,7 @@ def read_plan(path: Path, on_error: OnError = "raise") -> Plan:
         raise StoreError(path, "is damaged: its tensor is not the one that the run started with")
     held_out = _read_held_out(path, tensor, attributes.get("held_out"), on_error)
     with reporting_damage(path, "its settings cannot be read"):
-        return planned(tensor, attributes, held_out)
+        return planned(tensor, attributes, held_out, _read_exposures(path, tensor))
 
 
 def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: OnError) -> HeldOut | None:
@@ -169,6 +173,14 @@ def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: 
         warnings.warn(f"{error}; they are left out", stacklevel=4)
         return None
     return held_out
+
+
+def _read_exposures(run: Path, tensor: CountTensor) -> tuple[tuple[float, ...], ...]:
+    names = [f"constant_data/exposure_{mode}" for mode in range(tensor.ndim)]
+    shapes = zip(names, tensor.shape, strict=True)
+    return tuple(
+        tuple(read_static(run, name, (rows,)).tolist()) if (run / name).is_dir() else () for name, rows in shapes
+    )
 
 
 def _read_tensor(run: Path) -> CountTensor:

@@ -1,0 +1,151 @@
+"""What a user gives for single modes of a model, `Mode`, and its checks against the labels of a tensor."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.errors import NO_VALUE, Described, InputError
+from allocore.model.spec import check_weights, concentrations_for
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.labels import LabelRows, ModeLabels, did_you_mean
+
+_SHOWN = 5  # labels in an error
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """What is given for one mode of a model: `modes={"month": ac.Mode(exposure=days)}`.
+
+    Parameters
+    ----------
+    factors : int, default=None
+        The number of factors of the mode, K_m; None means that of `core_shape`, or the budget.
+    e0 : float, default=None
+        Shape of the gamma prior of its factors; None means the `e0` of the model.
+    exposure : sequence of float, or mapping or Series from labels to floats, default=None
+        Known weights of its labels, all positive, such as the days that were observed of each month, or a population.
+        The rate of a cell is the product of its weights and the rate of the model, so factors are compared per unit. A
+        sequence is in the order of the labels. Weights near 1 leave the priors as they are. None means 1 for all.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> Y = ac.load_flights()
+    >>> days = {"Feb": 28, **dict.fromkeys(["Apr", "Jun", "Sep", "Nov"], 30)}
+    >>> month = ac.Mode(exposure={label: days.get(label, 31) / 30 for label in Y.labels[3]})
+    >>> month
+    Mode(exposure=12 weights)
+    >>> model = ac.AlloCore(4, burn_in=5, draws=2, thin=1, chains=1, seed=1, modes={"month": month})
+    >>> model.fit(Y).posterior_.exposure("month").round(2)[:3]
+    array([1.03, 0.93, 1.03])
+    """
+
+    factors: int | None = None
+    e0: float | None = None
+    exposure: Any = None
+
+    def __repr__(self) -> str:
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.exposure is not None and hasattr(self.exposure, "__len__"):
+            given["exposure"] = Described(f"{len(self.exposure)} weights")
+        return f"Mode({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
+
+
+def modes_given(modes: object, tensor: CountTensor) -> dict[int, Mode]:
+    """Check the setting `modes`, a mapping from modes to `Mode`, and return it by the number of the mode."""
+    if modes is None:
+        return {}
+    if not isinstance(modes, Mapping):
+        raise InputError("modes", modes, "must be a dict from the names of modes to ac.Mode(...)")
+    found: dict[int, Mode] = {}
+    for name, mode in modes.items():
+        if not isinstance(mode, Mode):
+            raise InputError("modes", mode, f"must be ac.Mode(...) for mode {name!r}")
+        try:
+            number = tensor.mode(name)
+        except InputError:
+            near = did_you_mean(str(name), tensor.mode_names)
+            rule = f"must be for modes of the tensor, {', '.join(tensor.mode_names)}{near}"
+            raise InputError("modes", name, rule) from None
+        if number in found:
+            raise InputError("modes", name, "must name each mode once")
+        found[number] = mode
+    return found
+
+
+def exposures_of(given: Mapping[int, Mode], tensor: CountTensor) -> tuple[tuple[float, ...], ...]:
+    """The weights of the rows of each mode, as `Spec.exposures` has them."""
+    weights = [exposure_of(given.get(mode, Mode()).exposure, tensor, mode) for mode in range(tensor.ndim)]
+    return tuple(() if weights_D is None else tuple(weights_D.tolist()) for weights_D in weights)
+
+
+def exposure_of(exposure: Any, tensor: CountTensor, mode: int) -> NDArray[np.float64] | None:
+    """Check the weights that are given for the labels of a mode; a mapping is by label, and a number is for all."""
+    return None if exposure is None else checked_exposure(exposure, tensor.labels[mode], tensor.mode_names[mode])
+
+
+def checked_exposure(exposure: Any, labels: ModeLabels, name: str) -> NDArray[np.float64]:
+    """Return the weights of labels, (D)."""
+    if isinstance(exposure, Mapping) or (hasattr(exposure, "index") and hasattr(exposure, "items")):  # a pandas Series
+        exposure = _in_order(exposure, labels, name)
+    try:
+        weights_D = np.asarray(exposure, dtype=np.float64)
+    except (TypeError, ValueError):
+        rule = f"must be numbers, one for each label of mode {name!r}, or a mapping from labels to numbers"
+        raise InputError("exposure", exposure, rule) from None
+    if weights_D.shape != (len(labels),):
+        given = Described(f"{len(weights_D)} weights" if weights_D.ndim == 1 else f"of shape {weights_D.shape}")
+        raise InputError(
+            "exposure", given, f"must have one weight for each of the {len(labels)} labels of mode {name!r}"
+        )
+    check_weights(weights_D, labels)
+    return weights_D
+
+
+def _in_order(exposure: Any, labels: ModeLabels, name: str) -> list[Any]:
+    """The weights of a mapping, in the order of the labels."""
+    texts = tuple(map(str, labels))
+    rows, weights = LabelRows(texts, "exposure", name), dict[int, Any]()
+    for label, weight in exposure.items():
+        found = rows.rows(label)
+        if len(found) != 1 or found[0] in weights:
+            rule = f"must name each label of mode {name!r} once"
+            raise InputError("exposure", label, rule)
+        weights[int(found[0])] = weight
+    absent = [text for place, text in enumerate(texts) if place not in weights]
+    if absent:
+        shown = ", ".join(absent[:_SHOWN]) + (f" and {len(absent) - _SHOWN} others" if len(absent) > _SHOWN else "")
+        raise InputError("exposure", NO_VALUE, f"must have a weight for every label of mode {name!r}: {shown} has none")
+    return [weights[place] for place in range(len(texts))]
+
+
+def core_shape_given(given: Mapping[int, Mode], modes: int, core_shape: object, other: int) -> object:
+    """The core shape with the factors of single modes; `other` is the number of the modes that name none."""
+    factors = {mode: each.factors for mode, each in given.items() if each.factors is not None}
+    if not factors or (core_shape is not None and not isinstance(core_shape, Sequence | np.ndarray)):
+        return core_shape
+    if core_shape is not None:
+        for mode, number in factors.items():
+            if mode >= len(core_shape) or core_shape[mode] != number:
+                rule = f"must agree with `core_shape`, which is {tuple(core_shape)}: give the number only once"
+                raise InputError("modes", Described(f"{number} factors of mode {mode}"), rule)
+        return core_shape
+    return tuple(factors.get(mode, other) for mode in range(modes))
+
+
+def concentrations_given(given: Mapping[int, Mode], modes: int, e0: object) -> object:
+    """e0 with that of single modes: a number holds for the modes that give none."""
+    own = {mode: each.e0 for mode, each in given.items() if each.e0 is not None}
+    if not own:
+        return e0
+    common = concentrations_for(modes, e0)
+    if not isinstance(common, float):
+        for mode, value in own.items():
+            if common == "infer" or common[mode] != value:
+                rule = f"must agree with `e0`, which is {common!r}: give it only once"
+                raise InputError("modes", Described(f"e0={value!r} of mode {mode}"), rule)
+        return common
+    return tuple(own.get(mode, common) for mode in range(modes))
