@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
 from allocore._text import plain_number
-from allocore.cli.app import app, check_file, terminal
-from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given, read_tensor
+from allocore.cli.app import Output, app, check_file
+from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given, read_tensor, takes_output
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentences
 from allocore.progress import waiting
@@ -34,7 +33,9 @@ TestPath = Annotated[
 
 
 @app.command()
+@takes_output
 def evaluate(
+    *,
     run: RunPath,
     test: TestPath = None,
     allow_training: Annotated[
@@ -42,6 +43,7 @@ def evaluate(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the table to this file (.csv, .tsv, .parquet).")] = None,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Score how well a run predicts held-out cells, compared with simple baselines.
 
@@ -53,6 +55,7 @@ def evaluate(
 
     allocore evaluate run.zarr test.csv --out scores.csv
     """
+    from allocore.report.objects import evaluation_object
     from allocore.report.terminal import evaluation_report
 
     if out is not None:
@@ -62,11 +65,11 @@ def evaluate(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("scoring cells", in_logs_only=True):
         found = posterior.evaluate(given, allow_training=allow_training)
-    console = terminal()
+    console.keep(evaluation=evaluation_object(found))
     console.print(evaluation_report(found))
     if out is not None:
         write_frame(found.table.reset_index(), out)
-        console.print(Text(f"\nTable written to {out}"))
+        console.wrote(out, f"\nTable written to {out}")
 
 
 def _read_test(test: Path) -> object:
@@ -76,7 +79,9 @@ def _read_test(test: Path) -> object:
 
 
 @app.command()
+@takes_output
 def check(
+    *,
     run: RunPath,
     draws: Annotated[int, typer.Option(help="Number of tensors to simulate, at least 40.")] = 200,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,
@@ -88,6 +93,7 @@ def check(
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Also draw the check in this file (.png, .pdf, .svg).")] = None,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Check whether a run looks like its data, by simulating whole tensors from the fitted model.
 
@@ -99,6 +105,7 @@ def check(
 
     allocore check run.zarr --out check.csv --labels labels.csv --figure check.png
     """
+    from allocore.report.objects import check_object
     from allocore.report.terminal import check_report
 
     for argument, path in (("out", out), ("labels", labels)):
@@ -111,15 +118,15 @@ def check(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("simulating tensors", in_logs_only=True):
         found = posterior.check(draws, seed=seed)
-    console = terminal()
+    console.keep(check=check_object(found))
     console.print(check_report(found))
     for frame, path in ((found.table.reset_index(), out), (found.labels, labels)):
         if path is not None:
             write_frame(frame, path)
-            console.print(Text(f"Table written to {path}"))
+            console.wrote(path, f"Table written to {path}")
     if figure is not None:
         ac.figures.check(found).savefig(figure)
-        console.print(Text(f"Figure written to {figure}"))
+        console.wrote(figure, f"Figure written to {figure}")
 
 
 _PAST = 6
@@ -130,7 +137,9 @@ _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @app.command()
+@takes_output
 def forecast(
+    *,
     run: RunPath,
     horizon: Annotated[int, typer.Option(help="Number of periods to forecast.")] = 3,
     mode: Annotated[
@@ -174,6 +183,7 @@ def forecast(
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Forecast the counts of the periods after the last one, with the uncertainty of the fit and of the future.
 
@@ -198,7 +208,8 @@ def forecast(
         from allocore.forecast.forecast import cells_by
 
         wanted = cells_by(found, by or ()) if asked is None else asked
-        table, console = found.quantiles(wanted, _LEVELS), terminal()
+        table = found.quantiles(wanted, _LEVELS)
+    console.keep(mode=found.mode, periods=found.periods, findings=found.findings)
     console.print(Text(str(found)))
     for sentence in found.sentences:
         console.print(Text(sentence))
@@ -206,15 +217,16 @@ def forecast(
     _print_changes(found, console)
     if out is not None:
         write_frame(table, out)
-        console.print(Text(f"{len(table):,} forecasts written to {out}"))
+        console.wrote(out, f"{len(table):,} forecasts written to {out}")
     elif asked is not None or by:
+        console.keep(forecasts=table)
         caption = "Over all cells, including those that are left out above" if found.compared.left_out else ""
         console.print(_table(table, posterior.tensor.mode_names, caption))
     if draws_out is not None:
         with waiting("simulating counts"):
             long = found.samples(cells=wanted, seed=seed)
         write_frame(long, draws_out)
-        console.print(Text(f"{len(long):,} draws written to {draws_out}"))
+        console.wrote(draws_out, f"{len(long):,} draws written to {draws_out}")
     if figure is not None:
         _draw(found, wanted, figure, console)
     if future is not None:
@@ -230,7 +242,7 @@ def _season(text: str) -> int | Literal["auto"] | None:
         raise InputError("season", text, "must be 'auto', 'none' or a whole number of periods, at least 2") from None
 
 
-def _print_totals(found: "ac.Forecast", console: Console) -> None:
+def _print_totals(found: "ac.Forecast", console: Output) -> None:
     from allocore.forecast.forecast import cells_by
 
     compared, labels = found.compared, found.fitted.record.tensor.labels[found.coming.mode]
@@ -241,16 +253,20 @@ def _print_totals(found: "ac.Forecast", console: Console) -> None:
     past = list(zip(labels, counts, found.coming.past.observed_T, strict=True))
     for label, count, observed in past[-_PAST:]:
         table.add_row(Text(str(label)), f"{count:,.0f}" if observed else "missing", "", "", "")
-    for _, row in compared.predict(cells_by(found)).iterrows():
+    totals = compared.predict(cells_by(found))
+    observed = [{found.mode: label, "count": count if seen else None} for label, count, seen in past]
+    console.keep(past=observed, totals=totals, totals_findings=compared.findings())
+    for _, row in totals.iterrows():
         table.add_row(Text(str(row[found.mode])), "", f"{row['expected']:,.0f}", f"{row['low']:,}", f"{row['high']:,}")
     console.print(table)
     for sentence in sentences(compared.findings()):
         console.print(Text(sentence))
 
 
-def _print_changes(found: "ac.Forecast", console: Console) -> None:
+def _print_changes(found: "ac.Forecast", console: Output) -> None:
     """The classes whose home cells are expected to change most, in words."""
     changes = found.changes()
+    console.keep(changes=changes)
     changes = changes[
         (changes["last"] > 0) & ((changes["low"] > changes["last"]) | (changes["high"] < changes["last"]))
     ]
@@ -268,9 +284,10 @@ def _print_changes(found: "ac.Forecast", console: Console) -> None:
         console.print(Text(f"Class {number}, {row['name']}: expected to {verb} {change} ({interval})."))
 
 
-def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Console) -> None:
+def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Output) -> None:
     with waiting("scoring the forecast and baselines"):
         scored = found.evaluate(future)
+    console.keep(evaluation={"table": scored.table, "findings": scored.findings})
     shown = scored.table.drop(columns=["number", "crps_difference", "standard_error"])
     console.print(_table(shown.reset_index()))
     printed = [*found.findings, *found.compared.findings()]
@@ -285,7 +302,7 @@ def _check_figure(path: Path | None) -> None:
     check_file("figure", path)
 
 
-def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
+def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Output) -> None:
     rows = wanted if isinstance(wanted, list) else wanted.astype(object).where(wanted.notna(), "").to_dict("records")
     others = [name for name in found.record.tensor.mode_names if name != found.mode]
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
@@ -295,7 +312,7 @@ def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> No
         panels = [panels[place] for place in largest.tolist()]
     ac.figures.forecast(found, panels).savefig(path)
     few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
-    console.print(Text(f"Figure written to {path}{few}"))
+    console.wrote(path, f"Figure written to {path}{few}")
 
 
 def _table(frame: "pd.DataFrame", modes: Sequence[str] = (), caption: str = "") -> Table:
@@ -326,7 +343,9 @@ CellsPath = Annotated[
 
 
 @app.command()
+@takes_output
 def predict(
+    *,
     run: RunPath,
     cells: CellsPath,
     interval: Annotated[float, typer.Option(help="Probability covered by the intervals.")] = 0.9,
@@ -339,6 +358,7 @@ def predict(
     ] = None,
     rows: Annotated[int, typer.Option(help="Number of rows to print.")] = 50,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Predict the counts of cells and of sums of cells: expected counts with intervals.
 
@@ -359,16 +379,18 @@ def predict(
     if posterior.likelihood == "negative-binomial" and _has_sums(asked, posterior.tensor.mode_names):
         with waiting("checking sums", in_logs_only=True):
             checked = posterior.brief_check()
-        notes = sentences(() if checked is None else sum_findings(checked))
+        about_sums = () if checked is None else tuple(sum_findings(checked))
     else:
-        notes = ()
-    console = terminal()
+        about_sums = ()
+    notes = sentences(about_sums)
+    console.keep(findings=about_sums)
     if out is not None:
         write_frame(found, out)
-        console.print(Text(f"{len(found):,} predictions written to {out}"))
+        console.wrote(out, f"{len(found):,} predictions written to {out}")
         for note in notes:
             console.print(Text(note, style="italic"))
         return
+    console.keep(predictions=found)
     console.print(_table(found.head(rows), posterior.tensor.mode_names))
     for note in notes:
         console.print(Text(note, style="italic"))
