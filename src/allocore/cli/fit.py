@@ -327,7 +327,7 @@ def fold_in(
     from allocore.report.terminal import new_rows_report
 
     table = folded.surprises(top=surprises) if surprises else None
-    console.keep(classes=new_rows_object(posterior, folded, rows), surprises=table)
+    console.keep(shares=new_rows_object(posterior, folded, rows), surprises=table)
     console.print()
     console.print(new_rows_report(posterior, folded, rows, table))
     if out is not None:

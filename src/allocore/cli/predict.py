@@ -287,7 +287,7 @@ def _print_changes(found: "ac.Forecast", console: Output) -> None:
 def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Output) -> None:
     with waiting("scoring the forecast and baselines"):
         scored = found.evaluate(future)
-    console.keep(evaluation={"table": scored.table, "findings": scored.findings})
+    console.keep(scores=scored.table, scores_findings=scored.findings)
     shown = scored.table.drop(columns=["number", "crps_difference", "standard_error"])
     console.print(_table(shown.reset_index()))
     printed = [*found.findings, *found.compared.findings()]
