@@ -172,7 +172,7 @@ def select_budget(
         _exit_failed(found.comparison.failed, next(filter(None, errors)), out)
 
 
-def _comparison(found: ac.Comparison) -> dict[str, Any]:
+def _comparison(found: "ac.Comparison") -> dict[str, Any]:
     """Return the fits of a comparison and what they mean, as an object for programs."""
     numbers = {"failed": found.failed, "missing": found.missing, "findings": found.findings}
     return {"models": found.models, "fits": found.table, **numbers}

@@ -37,7 +37,6 @@ from allocore.cli.options import (
 from allocore.errors import InputError, StoreError, whole_number
 from allocore.model.spec import check_likelihood, likelihood_for
 from allocore.storage.record import SWEEPS_OF_NEW_ROWS
-from allocore.storage.zarr_format import read_attributes
 
 
 @app.command()
@@ -143,6 +142,8 @@ def _goes_on(out: Path | None, chosen: ChosenModel) -> bool:
 
 def _seed(seed: int | None, run: Path | None) -> int:
     """The seed of a fit: the given one, that of a run which goes on, or a new one."""
+    from allocore.storage.zarr_format import read_attributes
+
     if seed is not None:
         return whole_number("seed", seed, least=0)
     return secrets.randbits(32) if run is None else int(read_attributes(run)["seed"])
