@@ -31,6 +31,7 @@ PRINTED = {
     "summary": "expected counts",
     "figures": "files written",
     "report": "Report written",
+    "surprises": "least expected counts",
     "predict": "expected low high",
     "evaluate": "than the best baseline",
     "check": "simulated",
