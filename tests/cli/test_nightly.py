@@ -92,7 +92,7 @@ def kill_while_it_fits(folder, day):
 @pytest.mark.slow
 def test_the_nightly_job_runs_for_days_sounds_an_alarm_for_a_burst_and_survives_a_kill(tmp_path):
     prepare(tmp_path)
-    bursts, killed, nights = {HISTORY + 2}, HISTORY + 1, range(HISTORY, HISTORY + 4)
+    bursts, killed, nights = {HISTORY + 2}, HISTORY + 1, range(HISTORY, HISTORY + 3)
     for day in nights:
         write_day(tmp_path, day, burst=day in bursts)
         if day == killed:
