@@ -71,22 +71,22 @@ def begin_night(folder, day):
 
 def night(folder, day):
     """Run a night to its end; returns exit code, standard output, standard error, and memory in MB."""
-    process = begin_night(folder, day)
-    out, err = process.stdout.read(), process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    with begin_night(folder, day) as process:
+        out, err = process.stdout.read(), process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, out, err, usage.ru_maxrss / 1024
 
 
 def kill_while_it_fits(folder, day):
     """Begin a night, and kill all of it without warning once its run is there."""
-    process, until = begin_night(folder, day), time.monotonic() + 120
-    while not (folder / "runs" / f"{name_of(day)}.zarr" / "lock").exists():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < until
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    until = time.monotonic() + 300
+    with begin_night(folder, day) as process:
+        while not (folder / "runs" / f"{name_of(day)}.zarr" / "lock").exists():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.slow
