@@ -34,6 +34,7 @@ PRINTED = {
     "figures": "files written",
     "report": "Report written",
     "table": "\\toprule",
+    "surprises": "least expected counts",
     "predict": "expected low high",
     "evaluate": "than the best baseline",
     "check": "simulated",

@@ -8,7 +8,6 @@ import math
 import os
 import re
 import secrets
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -19,13 +18,13 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from allocore._memory import require_memory
-from allocore.errors import Described, InputError, not_fitted, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, not_fitted, whole_number
 from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
 from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given
 from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
-from allocore.progress import progress_bar
-from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size
+from allocore.progress import log, progress_bar
+from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size, fingerprint, fingerprint_of_cells
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import training_data
 from allocore.tensor.labels import matching_rows
@@ -318,7 +317,7 @@ class GibbsEstimator(Estimator):
     if TYPE_CHECKING:
         posterior_: Posterior = field(init=False)
 
-    def fit(self, Y: object, y: object = None, *, start: "Posterior | None" = None) -> Self:
+    def fit(self, Y: object, y: object = None, *, start: "Posterior | None" = None, resume: bool = False) -> Self:
         """Draw from the posterior given a tensor of counts.
 
         Ctrl-C and SIGTERM stop the run after the current sweep; `posterior_` then has the draws made so far.
@@ -334,6 +333,9 @@ class GibbsEstimator(Estimator):
             and need less burn-in. Rows are matched by label; new ones start at the mean of the others. With
             `chains="auto"` there are as many chains as in that fit, and with `likelihood="auto"` the same likelihood.
             Classes of the consensus keep the numbers and names that they have there.
+        resume : bool, default=False
+            What to do if `store` has a run of the same data and settings: continue it, or do nothing if it is complete.
+            So the same call can be repeated until it ends. A run of other data or settings is an error.
 
         Returns
         -------
@@ -348,6 +350,8 @@ class GibbsEstimator(Estimator):
         self._forget_fit()
         if start is not None:
             _check_start(start)
+        if resume and (self.store is None or self.quick):
+            raise InputError("resume", True, "needs `store`" if self.store is None else "must be left out with `quick`")
         tensor, held_out = training_data(Y)
         size, seed = RunSize.of(self, start), seed_number(self.seed)
         spec = self._spec(tensor)
@@ -360,8 +364,8 @@ class GibbsEstimator(Estimator):
         plan = Plan(tensor, spec, size.schedule, size.chains, seed, held_out, started, growth=size.growth)
         plan = _quick_look(plan) if self.quick else plan
         needs = self._needs(plan)
-        if needs and self.progress and sys.stderr is not None:
-            print(needs, file=sys.stderr)
+        if needs and self.progress:
+            log(needs)
         numbers = None if start is None else _numbers(start, tensor, self.progress)
         if self.store is None:
             return self._run(MemoryStore(plan, states), executor, numbers)
@@ -372,7 +376,16 @@ class GibbsEstimator(Estimator):
             if numbers is not None:
                 write_start(folder, numbers)
 
-        return self._run(ZarrStore.create(_path("store", self.store), plan, states, write_numbers), executor)
+        path = _path("store", self.store)
+        if not (resume and path.exists()):
+            return self._run(ZarrStore.create(path, plan, states, write_numbers), executor)
+
+        def resumed(stored: Plan) -> Plan:
+            names = ["model", *(each.name for each in fields(self) if each.name != "seed" or self.seed is not None)]
+            _check_same_run(plan, stored, names)
+            return stored.resumed()
+
+        return self._run(ZarrStore.reopen(path, resumed=resumed), executor)
 
     @classmethod
     def resume(
@@ -448,12 +461,7 @@ class GibbsEstimator(Estimator):
             return larger
 
         store = ZarrStore.reopen(_path("path", path), on_error, resumed)
-        plan, spec = store.plan, store.plan.spec
-        settings = {**vars(spec), **RunSize.settings_of(plan), "seed": plan.seed, "rank": spec.budget}
-        exposures = zip(plan.tensor.mode_names, spec.exposures, strict=False)
-        settings["modes"] = {name: Mode(exposure=weights) for name, weights in exposures if weights} or None
-        if spec.infer_budget:
-            settings |= {"budget": "infer", "max_budget": spec.budget}
+        settings = _settings_of(store.plan)
         model = cls(**{each.name: settings[each.name] for each in fields(cls) if each.name in settings})
         model.set_params(threads=threads, executor=executor, progress=progress, store=path, max_time=max_time)
         return model._run(store, ready)
@@ -537,6 +545,38 @@ def model_name(path: str | os.PathLike[str]) -> str:
     if name not in _DRAWN_MODELS:
         raise InputError("path", str(path), f"must be a run with chains to continue, not an estimate of {name}")
     return name
+
+
+def _check_same_run(asked: Plan, stored: Plan, names: Sequence[str]) -> None:
+    """Check that a stored run has the data and the settings (by `names`) that are asked for, however far it is."""
+    ours, theirs = _settings_of(asked), _settings_of(stored)
+    if "seed" in names and asked.seed != stored.seed:  # first, because it also decides which cells are held out
+        raise InputError("seed", asked.seed, f"must be {stored.seed}, as in the run in `store`")
+    if fingerprint(asked.tensor) != fingerprint(stored.tensor):
+        rule = f"must have the cells and labels of the data of the run in `store`, {stored.tensor!r}"
+        raise InputError("Y", Described(repr(asked.tensor)), rule)
+    cells = [None if each is None else fingerprint_of_cells(each) for each in (asked.held_out, stored.held_out)]
+    if cells[0] != cells[1]:
+        raise InputError("Y", Described("a split"), "must hold out the same cells as the run in `store`")
+    for name in names:
+        value, known = ours.get(name), theirs.get(name)
+        if value != known:
+            rule = "must be left out" if known is None else f"must be {known!r}"
+            raise InputError(name, NO_VALUE if value is None else value, f"{rule}, as in the run in `store`")
+    if asked.started != stored.started:
+        raise InputError("start", NO_VALUE, "must be the run from whose last draws the run in `store` began")
+
+
+def _settings_of(plan: Plan) -> dict[str, Any]:
+    """The settings of an estimator that decide the draws of a whole run, and more; also the name of the model."""
+    if plan.full is not None:
+        plan = replace(plan, schedule=plan.full.schedule, chains=plan.full.chains)
+    settings = {**vars(plan.spec), **RunSize.settings_of(plan), "seed": plan.seed, "rank": plan.spec.budget}
+    exposures = zip(plan.tensor.mode_names, plan.spec.exposures, strict=False)
+    settings["modes"] = {name: Mode(exposure=weights) for name, weights in exposures if weights} or None
+    if plan.spec.infer_budget:
+        settings |= {"budget": "infer", "max_budget": plan.spec.budget}
+    return settings
 
 
 def _quick_look(plan: Plan) -> Plan:

@@ -253,6 +253,9 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     f"bursts, which {{has_priors:|another model with }}{_NEGATIVE_BINOMIAL} expects.",
     "check-negative-binomial-sums": "The negative binomial takes bursts for chance, cell by cell, so sums of many "
     "cells may be off; predictions of cells are not. More classes explain more of the bursts.",
+    # Surprises
+    "surprising-cells": "{more:At least |}{cells:count cell} {cells:has|have} a probability of at most "
+    "{threshold:.3g}; of {observed:,} cells, at most about {by_chance:.2g} would by chance.",
     # Likelihood
     "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
     "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"

@@ -1,13 +1,17 @@
 """Progress that never disturbs the work: bars by rich on a terminal, an HTML table in a notebook, lines in a log.
 
 `progress_bar` and `restart_bar` show chains and restarts of EM through an `Observer`, which a `Watch` calls; `draw_bar`
-and `watched` show work on draws or in other steps, and `waiting` a command whose length is unknown.
+and `watched` show work on draws or in other steps, and `waiting` a command whose length is unknown. All lines go
+through `log`, which the command line can silence or format.
 """
 
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from importlib import import_module
 from math import inf
@@ -32,6 +36,40 @@ _LOG_SECONDS = (30.0, 60.0)  # before the first line of a log that says what a c
 _SECONDS_BEFORE_A_TABLE = 2.0  # most work on draws ends sooner, and a short table would make a notebook jump
 _SECONDS_BEFORE_A_BAR = 3.0
 _CELL = "text-align:left;padding:0 0.6em 0 0;white-space:nowrap"
+
+
+LogFormat = Literal["plain", "json"]
+LogLevel = Literal["info", "warning", "error", "stopped"]
+_PREFIXES = {"info": "", "warning": "allocore: warning: ", "error": "allocore: error: ", "stopped": "allocore: "}
+
+
+@dataclass
+class _Log:
+    """How this process writes lines on standard error."""
+
+    quiet: bool = False
+    format: LogFormat | None = None  # None: lines without times, and bars where they can be shown
+
+
+_log = _Log()
+
+
+def set_log(*, quiet: bool = False, format: LogFormat | None = None) -> None:
+    """Leave out progress and messages of this process (`quiet`), or write them as lines with times."""
+    _log.quiet, _log.format = quiet, format
+
+
+def log(message: str, level: LogLevel = "info") -> None:
+    """Print a line on standard error. If the log is quiet, only warnings, errors and stops are printed."""
+    if sys.stderr is None or (_log.quiet and level == "info"):
+        return
+    text, time = visible(message), datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    line = _PREFIXES[level] + text
+    if _log.format == "json":
+        line = json.dumps({"time": time, "level": level, "message": text})
+    elif _log.format == "plain":
+        line = f"{time} {line}"
+    print(line, file=sys.stderr, flush=True)
 
 
 class Row(NamedTuple):
@@ -72,12 +110,14 @@ class Display:
 
 
 def output_kind() -> Literal["terminal", "notebook", "log"] | None:
-    """Where this process can show progress; None if it has no standard error."""
+    """Where this process can show progress; None if it has no standard error or its log is quiet."""
+    if _log.quiet:
+        return None
     if _in_notebook():
         return "notebook"
     if sys.stderr is None:
         return None
-    return "terminal" if sys.stderr.isatty() else "log"
+    return "terminal" if sys.stderr.isatty() and _log.format is None else "log"
 
 
 def _in_notebook() -> bool:
@@ -175,8 +215,7 @@ class LogLines(Display):
 
     def _print(self, line: str) -> None:
         self._lines += 1
-        if sys.stderr is not None:
-            print(line, file=sys.stderr, flush=True)
+        log(line)
 
 
 class NotebookBars(Display):
@@ -426,7 +465,7 @@ def waiting(what: str, *, in_logs_only: bool = False) -> Iterator[Callable[[str]
     def print_in_log() -> None:
         pause, later = _LOG_SECONDS
         while not ended.wait(pause):
-            print(f"allocore: {line()}", file=sys.stderr, flush=True)
+            log(f"allocore: {line()}")
             pause = later
 
     def set_news(news: str) -> None:

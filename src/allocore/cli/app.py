@@ -1,11 +1,13 @@
 """What all commands share. Each command calls the Python API once and prints the result.
 
 A user's mistake gets one line on standard error and exit code 2. A bug gets one line, exit code 70, and how to report
-it; --traceback shows the traceback. Messages name arguments as the running command does (`option_of`).
+it; --traceback shows the traceback. Messages name arguments as the running command does (`option_of`). With --json,
+standard output has one object: the results, or the error.
 """
 
 import ast
 import inspect
+import json
 import os
 import re
 import shlex
@@ -16,11 +18,11 @@ import threading
 import traceback
 import warnings
 import webbrowser
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
@@ -31,20 +33,24 @@ from rich.text import Text
 import allocore as ac
 from allocore._io import no_file
 from allocore._text import visible
-from allocore.errors import InputError, StoreError
+from allocore.errors import NO_VALUE, InputError, StoreError
+from allocore.progress import log, set_log
+from allocore.report.objects import FORMAT, plain
 
 # Also a table in the documentation (docs/_extensions/command_reference.py).
 EXIT_CODES = {
     0: "success",
     1: "some fits of compare or select-budget failed; the results of the others were saved",
     2: "an error in the command, the data or the files, or too little memory; one sentence explains it",
+    3: "surprises found cells with a probability of at most --threshold",
     70: "a bug in allocore: please report it, with the output of allocore --traceback",
     130: "stopped with Ctrl-C; allocore resume continues a run that was fitted with --out",
+    141: "nobody reads the output any more, as after allocore summary run.zarr | head",
 }
 _COMMANDS = {
     "Get started": ("demo", "info", "tensor"),
     "Fit": ("fit", "resume"),
-    "Look at results": ("summary", "diff", "report", "figures", "table"),
+    "Look at results": ("summary", "diff", "surprises", "report", "figures", "table"),
     "Predict and evaluate": ("predict", "evaluate", "check", "fold-in", "forecast"),
     "Choose a model": ("compare", "select-budget"),
 }
@@ -59,9 +65,10 @@ _OPTIONS = {
     "Where it runs": ("threads", "jobs", "cluster", "retry"),
     "Input": ("draw", "chain", "on_error"),
     "Output": (
-        "out", "rows", "top", "number", "profiles", "factors", "labels", "draws_out", "figure", "formats", "title",
-        "surprises", "open_it", "interval", "format", "caption",
+        "out", "resume_or_start", "rows", "top", "number", "threshold", "profiles", "factors", "labels", "draws_out",
+        "figure", "formats", "title", "surprises", "open_it", "interval", "format", "caption",
     ),
+    "For scripts": ("json", "quiet", "log_format"),
 }  # fmt: skip
 _EXAMPLE = "allocore "
 # Arguments of the library that have another name on the command line, and those of single commands.
@@ -76,7 +83,7 @@ _RENAMED = {
     "executor": "--cluster",
 }
 _RENAMED_IN = {
-    "fit": {"path": "--start"},
+    "fit": {"path": "--start", "resume": "--resume-or-start"},
     "fold-in": {"like": "RUN"},
     "summary": {"class": "--class"},
     "tensor": {"path": "--out"},
@@ -85,7 +92,7 @@ _RENAMED_IN = {
 _BACKQUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
 _PIPE_WIDTH = 140
 _LONGEST_MESSAGE = 300
-_STOPPED, _BUG = 130, 70
+_STOPPED, _BUG, _NO_READER = 130, 70, 141
 # Some versions of Typer have their own copy of click. This is the base class of Typer's errors in all versions.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
@@ -125,6 +132,7 @@ app = typer.Typer(
 class _Invocation:
     command: str | None = None
     traceback = False
+    json = False
 
 
 def _show_version(wanted: bool) -> None:
@@ -148,17 +156,21 @@ def _root(
 def main() -> None:
     """Run the command line. User mistakes, unwritable files and lack of memory end with one line and exit code 2."""
     warnings.showwarning = _show_warning
+    words = sys.argv[1:]
+    # Known before Typer reads the options, so that its errors are JSON too.
+    _Invocation.json = "--json" in words[: words.index("--")] if "--" in words else "--json" in words
     _Invocation.command, _Invocation.traceback = None, False
+    set_log()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
         code = app(prog_name="allocore", standalone_mode=False)
         if code == _STOPPED:  # Ctrl-C before a run began; Typer prints nothing
-            print("allocore: interrupted", file=sys.stderr)
+            _report_stop("interrupted")
         sys.exit(code)
     except _StoppedEarly as error:
-        print(visible(f"allocore: {error}"), file=sys.stderr)
+        _report_stop(str(error))
         sys.exit(_STOPPED)
     except Exception as error:
         sys.exit(_report_error(error))
@@ -166,27 +178,59 @@ def main() -> None:
         _end_silently_on_ctrl_c()
 
 
+def print_object(code: int, results: Mapping[str, Any]) -> None:
+    """Print the one object of a command with --json on standard output: what it found, and its exit code."""
+    known = {"format": FORMAT, "allocore": ac.__version__, "command": _Invocation.command, "exit_code": code}
+    try:
+        print(json.dumps({**known, **plain(results, _said)}), flush=True)
+    except BrokenPipeError:
+        end_without_reader()
+
+
+def _said(sentence: str) -> str:
+    return in_options(Text(sentence)).plain
+
+
+def end_without_reader() -> NoReturn:
+    """End quietly if nobody reads standard output any more; Python must not try to write to it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(_NO_READER)
+
+
+def _report_stop(sentence: str) -> None:
+    log(sentence, "stopped")
+    if _Invocation.json:
+        print_object(_STOPPED, {"error": {"kind": "Stopped", "sentence": sentence}})
+
+
 def _report_error(error: Exception) -> int:
     if _Invocation.traceback:
         print(visible("".join(traceback.format_exception(error))), file=sys.stderr)
     message, code = str(error), 2
+    known: dict[str, Any] = {"kind": "UsageError" if isinstance(error, _UsageError) else type(error).__name__}
     if isinstance(error, _UsageError):
         message = error.format_message()
         if not message:  # no command: the help has been printed
             return code
     elif isinstance(error, InputError):
         message = in_options(Text(error.sentence(option_of))).plain
+        known |= {"argument": error.argument, "option": option_of(error.argument)}
+        known |= {"value": None if error.value is NO_VALUE else error.value, "rule": error.rule}
     elif isinstance(error, MemoryError):
         message = f"not enough memory: {error}"
     elif isinstance(error, OSError):
         message = in_options(Text(message)).plain
+        if isinstance(error, StoreError):
+            known |= {"path": error.path, "problem": error.problem}
     else:
         name, code = type(error).__name__, _BUG
         message = (
             f"{name}: {' '.join(message.split())[:_LONGEST_MESSAGE]}. This is a bug in allocore. Please report it with "
             "the output of `allocore --traceback ...` (see SECURITY.md)"
         )
-    print(visible(f"allocore: error: {message.rstrip()}"), file=sys.stderr)
+    log(message.rstrip(), "error")
+    if _Invocation.json:
+        print_object(code, {"error": {**known, "sentence": message.rstrip()}})
     return code
 
 
@@ -246,10 +290,49 @@ def _with_options(shown: Any) -> Any:
     return in_options(shown) if isinstance(shown, Text) else shown
 
 
-def terminal() -> Console:
-    """Return where to print: as wide as the terminal, or wide enough for a table in a pipe."""
-    console = OptionConsole()
-    return console if console.is_terminal else OptionConsole(width=_PIPE_WIDTH)
+class Output(OptionConsole):
+    """Where a command prints what it found: words and tables for people, or with --json one object for programs.
+
+    A command prints the words, and keeps the same results as members of the object. `report/objects.py` makes them.
+    """
+
+    def __init__(self, *, json: bool = False) -> None:
+        super().__init__()
+        if not self.is_terminal:  # wide enough for a table in a pipe
+            self.width = _PIPE_WIDTH
+        self.json, self._results = json, dict[str, Any]()
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print for people: nothing with --json."""
+        if not self.json:
+            super().print(*objects, **how)
+
+    def keep(self, **results: Any) -> None:
+        """Keep results as members of the object."""
+        self._results |= results
+
+    def wrote(self, path: Path, sentence: str) -> None:
+        """Print that a file or folder was written, and keep its path in the member `written`."""
+        self.print(Text(sentence))
+        self._results.setdefault("written", []).append(str(path))
+
+    def on_broken_pipe(self) -> None:
+        """End quietly: rich calls this if nobody reads the output any more."""
+        end_without_reader()
+
+    @contextmanager
+    def as_json(self) -> Iterator[None]:
+        """Print the object at the end of a command, and let nothing else on standard output."""
+        if not self.json:
+            yield
+            return
+        try:
+            with redirect_stdout(sys.stderr):
+                yield
+        except SystemExit as ending:
+            print_object(int(ending.code or 0), self._results)
+            raise
+        print_object(0, self._results)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -258,7 +341,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def warn(message: str) -> None:
     """Print a warning on standard error."""
-    print(visible(f"allocore: warning: {message}"), file=sys.stderr)
+    log(message, "warning")
 
 
 def own_name() -> str:
@@ -318,6 +401,12 @@ def arrange_help(app: typer.Typer) -> None:
 
 def _command_name(command: Any) -> str:
     return str(command.name or command.callback.__name__)
+
+
+def check_open(open_it: bool, console: Output) -> None:
+    """Refuse to open a page for a program."""
+    if open_it and console.json:
+        raise InputError("open_it", True, "must be left out with `json`")
 
 
 def open_page(page: Path) -> None:

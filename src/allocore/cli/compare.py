@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
-from allocore._text import plural, visible
-from allocore.cli.app import app, explaining_stops, terminal
+from allocore._text import plural
+from allocore.cli.app import Output, app, explaining_stops
 from allocore.cli.options import (
     ClusterOfFits,
     DataPaths,
@@ -29,9 +28,11 @@ from allocore.cli.options import (
     takes_events,
     takes_likelihood,
     takes_likelihood_of_names,
+    takes_output,
 )
 from allocore.errors import InputError
 from allocore.model.spec import check_likelihood, likelihood_for
+from allocore.progress import log
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,6 +76,7 @@ _takes_fits = takes("fits", _FIT_OPTIONS, dict)
 @takes_likelihood_of_names
 @takes_events
 @_takes_fits
+@takes_output
 def compare(
     *,
     data: DataPaths,
@@ -95,6 +97,7 @@ def compare(
     fits: dict[str, Any],
     likelihood: dict[str, Any],
     events: dict[str, Any],
+    console: Output,
 ) -> None:
     """Fit several models at several budgets to the same random splits, and compare how they predict held-out cells.
 
@@ -112,7 +115,6 @@ def compare(
     A name without an ending is the Poisson model of the paper. --likelihood and --e0 apply to all models whose names do
     not set them. NNTuck is always Poisson.
     """
-    console = terminal()
     names = _split_commas(models)
     has_allocore = any(name.startswith("allocore") and "=" not in name for name in names)
     numbers = _budgets(budgets, fits["core_shape"], in_memory=has_allocore)
@@ -120,8 +122,9 @@ def compare(
     chosen = _models(names, Y, likelihood, fits, {"restarts": restarts, "max_iter": max_iter})
     with explaining_stops(out), cluster_of(fits["cluster"]) as executor:
         found = ac.compare(Y, chosen, numbers, splits=splits, executor=executor, out=out, **options)
+    console.keep(comparison=_comparison(found))
     console.print(Text("\n" + str(found)))
-    console.print(Text(f"\nTable, figures and report written to {out}"))
+    console.wrote(out, f"\nTable, figures and report written to {out}")
     if found.failed:
         _exit_failed(found.failed, "", out)
 
@@ -130,6 +133,7 @@ def compare(
 @takes_likelihood
 @takes_events
 @_takes_fits
+@takes_output
 def select_budget(
     *,
     data: DataPaths,
@@ -143,6 +147,7 @@ def select_budget(
     fits: dict[str, Any],
     likelihood: dict[str, Any],
     events: dict[str, Any],
+    console: Output,
 ) -> None:
     """Choose the budget Q of ALL0CORE: the smallest whose score is within one standard error of the best.
 
@@ -150,7 +155,6 @@ def select_budget(
 
     allocore select-budget icews/*.tab --e0 infer
     """
-    console = terminal()
     check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
     numbers = _budgets(budgets, fits["core_shape"])
     Y, options = _read(console, data, events, likelihood, fits, out)
@@ -158,6 +162,8 @@ def select_budget(
     with explaining_stops(out), cluster_of(fits["cluster"]) as executor:
         options |= {"model": model, "executor": executor, "out": out}
         found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, **options)  # type: ignore[arg-type]
+    console.keep(budget=found.budget, criterion=found.criterion, table=found.table, findings=found.findings)
+    console.keep(comparison=_comparison(found.comparison))
     console.print()
     console.print(_budget_table(found.table))
     console.print(Text(_BUDGET_COLUMNS, style="dim"))
@@ -167,8 +173,14 @@ def select_budget(
         _exit_failed(found.comparison.failed, next(filter(None, errors)), out)
 
 
+def _comparison(found: "ac.Comparison") -> dict[str, Any]:
+    """Return the fits of a comparison and what they mean, as an object for programs."""
+    numbers = {"failed": found.failed, "missing": found.missing, "findings": found.findings}
+    return {"models": found.models, "fits": found.table, **numbers}
+
+
 def _read(
-    console: Console,
+    console: Output,
     data: list[str],
     events: dict[str, Any],
     likelihood: dict[str, Any],
@@ -224,7 +236,7 @@ def _split_commas(text: str) -> list[str]:
 def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:
     """Exit with code 1, so that a script does not go on as if all jobs had a result."""
     why = error if out is None else f"see the column error of {out / 'results.csv'}; use --retry to run again"
-    print(visible(f"allocore: {plural(failed, 'job')} failed: {why}"), file=sys.stderr)
+    log(f"{plural(failed, 'job')} failed: {why}", "stopped")
     sys.exit(_FAILED)
 
 

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
 from allocore._text import plural, visible
-from allocore.cli.app import app, check_file, check_folder, explaining_stops, open_page, own_name, terminal
+from allocore.cli.app import Output, app, check_file, check_folder, check_open, explaining_stops, open_page, own_name
 from allocore.cli.fit import print_classes
 from allocore.cli.options import (
     Binary,
@@ -26,6 +25,7 @@ from allocore.cli.options import (
     read_data,
     refuse_options,
     takes_events,
+    takes_output,
 )
 from allocore.errors import InputError, whole_number
 from allocore.tensor.shards import SHARDS, new_path, write_shards
@@ -33,6 +33,7 @@ from allocore.tensor.shards import SHARDS, new_path, write_shards
 
 @app.command()
 @takes_events
+@takes_output
 def tensor(
     *,
     data: DataPaths,
@@ -51,6 +52,7 @@ def tensor(
     ] = None,
     binary: Binary = False,
     events: dict[str, Any],
+    console: Output,
 ) -> None:
     """Build a tensor from tables of events or from another tensor, and write it to a file.
 
@@ -58,7 +60,6 @@ def tensor(
 
     allocore tensor gdelt/*.export.CSV --format gdelt --freq day --out gdelt.zarr --shards 64
     """
-    console = terminal()
     if out.suffix == ".zarr":
         _write_shards(console, data, events, new_path(out, "out"), shards, binary=binary)
         return
@@ -71,11 +72,11 @@ def tensor(
     Y = Y.binarize() if binary else Y
     print_data(console, Y, binary=binary)
     Y.save(out)
-    console.print(Text(f"Tensor written to {out}"))
+    console.wrote(out, f"Tensor written to {out}")
 
 
 def _write_shards(
-    console: Console, data: list[str], events: dict[str, Any], out: Path, shards: int | None, *, binary: bool
+    console: Output, data: list[str], events: dict[str, Any], out: Path, shards: int | None, *, binary: bool
 ) -> None:
     """Write a tensor in shards, without ever having all cells of a table or of another tensor in shards in memory."""
     number = SHARDS if shards is None else whole_number("shards", shards)
@@ -93,11 +94,12 @@ def _write_shards(
                 write_shards(out, Y, Y.files.sizes.order, ones, number)
     written = ac.ShardedTensor(out)
     print_data(console, written, binary=binary)
-    console.print(Text(f"Tensor written to {out} in {plural(written.shards, 'shard')}"))
+    console.wrote(out, f"Tensor written to {out} in {plural(written.shards, 'shard')}")
 
 
 @app.command()
 @takes_events
+@takes_output
 def info(
     *,
     data: Annotated[
@@ -105,6 +107,7 @@ def info(
         typer.Argument(metavar="DATA|RUN", help="Tables of events or a tensor, as for fit; or the folder of a run."),
     ],
     events: dict[str, Any],
+    console: Output,
 ) -> None:
     """Describe a table of events, a tensor or a run.
 
@@ -116,14 +119,18 @@ def info(
 
     allocore info run.zarr
     """
-    console = terminal()
     if len(data) == 1 and is_run(data[0]):
+        from allocore.report.objects import diagnosis_object, run_object
         from allocore.report.terminal import run_report
         from allocore.storage.run_writer import is_being_written
 
         posterior = ac.open_run(data[0], on_error=events.pop("on_error", "raise"))
         refuse_options(events, f"{data[0]} is a run")
-        console.print(run_report(posterior, being_written=is_being_written(Path(data[0]))))
+        being_written = is_being_written(Path(data[0]))
+        console.keep(run=run_object(posterior, being_written=being_written))
+        if posterior.core_values.shape[1]:
+            console.keep(diagnosis=diagnosis_object(posterior.diagnose()))
+        console.print(run_report(posterior, being_written=being_written))
         return
     for path in data:
         if is_run(path):
@@ -135,14 +142,20 @@ def info(
     table = Table(header_style="bold")
     for heading in ("mode", "length", "in use", "top labels (counts)"):
         table.add_column(heading, justify="right" if heading in ("length", "in use") else "left")
+    in_use, tops = [], []
     for mode, (name, length) in enumerate(zip(Y.mode_names, Y.shape, strict=True)):
+        tops.append(Y.top_labels(mode))
+        in_use.append(Y.positive_totals(mode)[0].size)
         # Labels are made printable here, because the table measures them.
-        top = visible(", ".join(f"{label} ({count:,})" for label, count in Y.top_labels(mode)))
-        used = Y.positive_totals(mode)[0].size
-        table.add_row(Text(visible(name)), f"{length:,}", f"{used:,}", Text(top))
+        top = visible(", ".join(f"{label} ({count:,})" for label, count in tops[-1]))
+        table.add_row(Text(visible(name)), f"{length:,}", f"{in_use[-1]:,}", Text(top))
+    console.keep(in_use=dict(zip(Y.mode_names, in_use, strict=True)))
+    counted = ([{"label": label, "count": count} for label, count in top] for top in tops)
+    console.keep(top_labels=dict(zip(Y.mode_names, counted, strict=True)))
     console.print(table)
     parts = (counts for _, counts in Y.files.parts()) if isinstance(Y, ac.ShardedTensor) else [Y.counts]
     ones = sum(int((counts == 1).sum()) for counts in parts) / Y.nnz
+    console.keep(share_of_ones=ones)
     console.print(
         f"Counts: {ones:.0%} of the non-zeros are 1, the largest is {Y.max:,}, "
         f"the mean is {Y.total / Y.nnz:.3g}. Missing cells: {Y.missing.cells:,} of {Y.volume:,}."
@@ -154,7 +167,9 @@ _TITLE = "Flights that left New York in 2013"
 
 
 @app.command()
+@takes_output
 def demo(
+    *,
     budget: Annotated[int, typer.Option(help="Maximum number of classes.")] = 25,
     seed: Annotated[int, typer.Option(help="The seed: the same seed gives the same result.")] = 1,
     threads: Threads = None,
@@ -163,6 +178,7 @@ def demo(
         typer.Option(metavar="FOLDER", help=f"Write {_PAGE} and {_FIGURE} to this folder, replacing existing ones."),
     ] = Path("demo"),
     open_it: OpenIt = False,
+    console: Output,
 ) -> None:
     """Fit the 336,776 flights that left New York in 2013, print their classes, and write a page to explore.
 
@@ -173,8 +189,8 @@ def demo(
     """
     from allocore.report.figures.run import save_figure
 
+    check_open(open_it, console)
     check_folder("out", out)  # before the fit, not after
-    console = terminal()
     Y = ac.load_flights()
     console.print(Text(f"New York flights of 2013.  {Y!r}"))
     start = perf_counter()
@@ -187,8 +203,8 @@ def demo(
     save_figure(ac.figures.classes(model.posterior_), figure)
     chains, sweeps = model.posterior_.stats["moved"].shape
     console.print(Text(f"\n{chains} chains of {sweeps} sweeps in {seconds:.0f} s. Now look at:"))
-    console.print(Text(f"  {page}  a page to explore in a browser"))
-    console.print(Text(f"  {figure}  the six largest classes as a figure"))
+    console.wrote(page, f"  {page}  a page to explore in a browser")
+    console.wrote(figure, f"  {figure}  the six largest classes as a figure")
     if open_it:
         open_page(page)
     console.print(f"\nNow try your own data: [bold]{own_name()} fit DATA --budget 50 --out run.zarr[/]")

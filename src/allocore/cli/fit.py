@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 import allocore as ac
 from allocore._text import plural
-from allocore.cli.app import app, exit_if_stopped, explaining_stops, terminal
+from allocore.cli.app import Output, app, exit_if_stopped, explaining_stops
 from allocore.cli.options import (
     Binary,
     ChosenModel,
@@ -39,6 +38,7 @@ from allocore.cli.options import (
     takes_events_of_a_run,
     takes_likelihood,
     takes_model,
+    takes_output,
 )
 from allocore.errors import InputError, StoreError, whole_number
 from allocore.model.spec import check_likelihood, likelihood_for
@@ -49,6 +49,7 @@ from allocore.storage.record import SWEEPS_OF_NEW_ROWS
 @takes_model
 @takes_likelihood
 @takes_events
+@takes_output
 def fit(
     *,
     data: DataPaths,
@@ -78,11 +79,20 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(help="Save the run to this Zarr folder. A run with chains can be resumed.")
     ] = None,
+    resume_or_start: Annotated[
+        bool,
+        typer.Option(
+            "--resume-or-start",
+            help="If --out has a run of the same data and settings, continue it, or do nothing if it is complete. For "
+            "scripts that may be killed and started again.",
+        ),
+    ] = False,
     cluster: Cluster = None,
     rows: Rows = 15,
     top: Top = 3,
     likelihood: dict[str, Any],
     events: dict[str, Any],
+    console: Output,
 ) -> None:
     """Fit a tensor or a table of events, and print its largest classes in words.
 
@@ -98,9 +108,6 @@ def fit(
 
     allocore fit icews/*.tab --budget 50 --exposure month=days.csv
     """
-    from allocore.report.terminal import print_held_out
-
-    console = terminal()
     whole_number("rows", rows), whole_number("top", top)
     if hold_out is None and (along is not None or hold_out_seed):
         name, value = ("along", along) if along is not None else ("hold_out_seed", hold_out_seed)
@@ -114,7 +121,8 @@ def fit(
     exposures = exposures_given(exposure)
     chosen.check_memory()
     check_cluster(cluster)
-    if out is not None:
+    goes_on = _goes_on(out, chosen) if resume_or_start else False
+    if out is not None and not goes_on:
         from allocore.storage.run_writer import check_free
 
         check_free("out", out)  # before the data are read, not after
@@ -122,7 +130,8 @@ def fit(
     if chosen.has_chains:  # "auto" may turn out to be a likelihood without some of the priors
         known = likelihood_for(likelihood["likelihood"], Y.max, likelihood["dispersion_by"])
         chosen.check_likelihood({**likelihood, "likelihood": known})
-    seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
+    before = _size_of(out) if out is not None and goes_on else None
+    seed = _seed(seed, out if goes_on else None)
     split = None
     if hold_out is not None:
         split = ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), hold_out_seed)
@@ -131,18 +140,62 @@ def fit(
     print_data(console, Y, binary=likelihood["binary"])
     more = {"modes": modes_with(exposures, Y)} if exposures else {}
     model = chosen.estimator(settings, seed=seed, threads=threads, **more)
-    _fit_and_save(model, Y if split is None else split, out, start, cluster)
+    _fit_and_save(model, Y if split is None else split, out, start, cluster, goes_on=goes_on)
     print_classes(console, model.posterior_, rows, top)
     if isinstance(model, ac.NNTuck):
         _print_starts(console, model)
-    print_held_out(console, model.posterior_)
-    saved = "The fit was not saved. Use --out run.zarr to save it." if out is None else f"Run written to {out}"
-    console.print(Text(f"\nSeed {seed}. {saved}"))
+    _print_run(console, model.posterior_, out, before)
     exit_if_stopped(_is_complete(model))
 
 
+def _goes_on(out: Path | None, chosen: ChosenModel) -> bool:
+    """Whether a fit with --resume-or-start finds a run that it continues."""
+    if out is None:
+        raise InputError("resume", True, "needs `out`")
+    if not chosen.has_chains:
+        raise InputError("resume", True, f"needs a model with chains, and {chosen.name} has none")
+    if chosen.settings.get("quick"):
+        raise InputError("resume", True, "must be left out with `quick`")
+    return out.exists()
+
+
+def _seed(seed: int | None, run: Path | None) -> int:
+    """The seed of a fit: the given one, that of a run which goes on, or a new one."""
+    from allocore.storage.zarr_format import read_attributes
+
+    if seed is not None:
+        return whole_number("seed", seed, least=0)
+    return secrets.randbits(32) if run is None else int(read_attributes(run)["seed"])
+
+
+def _print_run(console: Output, posterior: "ac.Posterior", path: Path | None, before: dict[str, int] | None) -> None:
+    """Print how well a run predicts its held-out cells, and where it is; `before` is its size when it went on."""
+    from allocore.report.objects import evaluation_object, run_object
+    from allocore.report.terminal import print_held_out
+
+    if posterior.held_out is not None and posterior.core_values.shape[1]:
+        console.keep(evaluation=evaluation_object(posterior.evaluate(brief=True)))
+    console.keep(run=run_object(posterior))
+    print_held_out(console, posterior)
+    console.print()
+    if path is None:
+        console.print(Text(f"Seed {posterior.seed}. The fit was not saved. Use --out run.zarr to save it."))
+    elif before is not None and posterior.finished and _size_of(path) == before:
+        size = f"{plural(before['chain'], 'chain')}, {plural(before['draw'], 'draw')} each"
+        more_of = "A larger --draws, --sweeps or --chains of allocore resume extends it."
+        console.print(Text(f"This run is already complete ({size}). {more_of}"))
+    else:
+        console.wrote(path, f"Seed {posterior.seed}. Run written to {path}")
+
+
 def _fit_and_save(
-    model: Any, Y: "ac.CountTensor | ac.Split", out: Path | None, start: Path | None, cluster: str | None
+    model: Any,
+    Y: "ac.CountTensor | ac.Split",
+    out: Path | None,
+    start: Path | None,
+    cluster: str | None,
+    *,
+    goes_on: bool,
 ) -> None:
     """Fit a model and save it: chains while they run, and the estimate of NNTuck at the end."""
     if isinstance(model, ac.NNTuck):
@@ -155,7 +208,8 @@ def _fit_and_save(
             model.posterior_.save(out)
     else:
         with explaining_stops(out), cluster_of(cluster) as executor:
-            model.set_params(store=out, executor=executor).fit(Y, start=None if start is None else ac.open_run(start))
+            started = None if start is None else ac.open_run(start)
+            model.set_params(store=out, executor=executor).fit(Y, start=started, resume=goes_on)
 
 
 def _is_complete(model: Any) -> bool:
@@ -166,7 +220,9 @@ def _is_complete(model: Any) -> bool:
 
 
 @app.command()
+@takes_output
 def resume(
+    *,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote.")],
     draws: Annotated[
         int | None, typer.Option(help="Total number of draws. A larger number than planned extends the run.")
@@ -188,6 +244,7 @@ def resume(
     on_error: OnError = "raise",
     rows: Rows = 15,
     top: Top = 3,
+    console: Output,
 ) -> None:
     """Continue a run that was stopped or killed, or extend it. The draws are the same as if it had never stopped.
 
@@ -196,25 +253,16 @@ def resume(
     allocore resume run.zarr --draws 400
     """
     from allocore.estimators import model_of
-    from allocore.report.terminal import print_held_out
 
-    console = terminal()
     whole_number("rows", rows), whole_number("top", top)
     before = _size_of(run)
     with explaining_stops(run), cluster_of(cluster) as executor:
         options: dict[str, Any] = {"threads": threads, "executor": executor, "on_error": on_error}
         more: Any = None if chains is None else number_or_auto("chains", chains)
         model = model_of(run).resume(run, draws=draws, sweeps=sweeps, chains=more, max_time=max_time, **options)
-    posterior = model.posterior_
-    print_classes(console, posterior, rows, top)
-    print_held_out(console, posterior)
-    if before is not None and posterior.finished and _size_of(run) == before:
-        size = f"{plural(before['chain'], 'chain')}, {plural(before['draw'], 'draw')} each"
-        more_of = "A larger --draws, --sweeps or --chains extends it."
-        console.print(Text(f"\nThis run is already complete ({size}). {more_of}"))
-    else:
-        console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
-    exit_if_stopped(posterior.finished)
+    print_classes(console, model.posterior_, rows, top)
+    _print_run(console, model.posterior_, run, before)
+    exit_if_stopped(model.posterior_.finished)
 
 
 def _size_of(run: Path) -> dict[str, int] | None:
@@ -227,16 +275,22 @@ def _size_of(run: Path) -> dict[str, int] | None:
         return None
 
 
-def print_classes(console: Console, posterior: "ac.Posterior", rows: int, top: int) -> None:
+def print_classes(console: Output, posterior: "ac.Posterior", rows: int, top: int) -> None:
     """Print the largest classes of a fit in words."""
+    from allocore.report.objects import classes_object, diagnosis_object
     from allocore.report.terminal import class_report
 
+    summary = posterior.class_summary()
+    console.keep(classes=classes_object(summary, rows, top))
+    if summary.is_consensus:
+        console.keep(diagnosis=diagnosis_object(posterior.diagnose()))
     console.print()
     console.print(class_report(posterior, rows, top))
 
 
-def _print_starts(console: Console, model: "ac.NNTuck") -> None:
+def _print_starts(console: Output, model: "ac.NNTuck") -> None:
     starts = model.restarts_
+    console.keep(restarts=starts)
     number = f"{len(starts)} random start{'s' * (len(starts) > 1)}"
     console.print(
         f"\nMaximum likelihood, the best of {number}, {int(starts['converged'].sum())} of which converged: "
@@ -246,6 +300,7 @@ def _print_starts(console: Console, model: "ac.NNTuck") -> None:
 
 @app.command(name="fold-in")
 @takes_events_of_a_run
+@takes_output
 def fold_in(
     *,
     run: RunPath,
@@ -271,6 +326,7 @@ def fold_in(
     rows: Rows = 15,
     surprises: Annotated[int, typer.Option(help="Number of surprising cells to print.")] = 10,
     events: dict[str, Any],
+    console: Output,
 ) -> None:
     """Fold new rows, such as a new month, into a run, and print their classes and surprising cells.
 
@@ -285,17 +341,20 @@ def fold_in(
 
         check_free("out", out)  # before the data are read, not after
     weights = None if exposure is None else exposure_in(exposure)
-    posterior, console = ac.open_run(run), terminal()
+    posterior = ac.open_run(run)
     along = posterior.tensor.mode(-1 if mode is None else mode_given(mode, posterior.tensor.mode_names))
     Y = read_as_in(posterior.tensor, data, events)
     Y = Y.binarize() if binary else Y
     how: dict[str, Any] = {"absent": absent, "new_labels": new_labels, "exposure": weights}
     folded = posterior.fold_in(Y, along, sweeps=sweeps, seed=seed, **how)
     print_data(console, folded.tensor, binary=binary)
+    from allocore.report.objects import new_rows_object
     from allocore.report.terminal import new_rows_report
 
+    table = folded.surprises(top=surprises) if surprises else None
+    console.keep(shares=new_rows_object(posterior, folded, rows), surprises=table)
     console.print()
-    console.print(new_rows_report(posterior, folded, rows, surprises))
+    console.print(new_rows_report(posterior, folded, rows, table))
     if out is not None:
         folded.save(out)
-        console.print(Text(f"New rows written to {out}. Use it like a run with summary, report, figures and predict."))
+        console.wrote(out, f"New rows written to {out}. Use it like a run with summary, report, figures and predict.")

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
-from allocore.cli.app import in_options
-from allocore.errors import InputError, whole_number
+from allocore.cli.app import Output, in_options
+from allocore.errors import InputError, check_choice, whole_number
 from allocore.estimators import PUBLISHED
 from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive, whole_name
-from allocore.progress import waiting
+from allocore.progress import set_log, waiting
+from allocore.report.objects import data_object
 from allocore.tensor.files import read_frame
 from allocore.tensor.labels import did_you_mean
 from allocore.tensor.shards import is_sharded
@@ -120,6 +120,42 @@ def takes(argument: str, options: _Group, gather: Callable[[dict[str, Any]], Any
         return run
 
     return decorate
+
+
+_OUTPUT_OPTIONS: _Group = {
+    "json": (
+        Annotated[
+            bool,
+            typer.Option("--json", help="Print one JSON object on standard output, and nothing else; also for errors."),
+        ],
+        False,
+    ),
+    "quiet": (
+        Annotated[bool, typer.Option("--quiet", help="No progress on standard error, only warnings and errors.")],
+        False,
+    ),
+    "log_format": option(
+        str | None, "Write standard error as lines with the time (UTC), 'plain' or 'json', also on a terminal."
+    ),
+}
+
+
+def _gather_output(given: dict[str, Any]) -> Output:
+    if given["log_format"] is not None:
+        check_choice("log_format", given["log_format"], ("plain", "json"))
+    set_log(quiet=given["quiet"], format=given["log_format"])
+    return Output(json=given["json"])
+
+
+def takes_output(command: Command) -> Command:
+    """Give a command `console`, where it prints and keeps what it found, and the options of output that all share."""
+
+    @wraps(command)
+    def run(*, console: Output, **given: Any) -> None:
+        with console.as_json():
+            command(console=console, **given)
+
+    return takes("console", _OUTPUT_OPTIONS, _gather_output)(run)
 
 
 _EVENT_OPTIONS = _in_panel(
@@ -270,8 +306,9 @@ def is_tensor_file(data: str) -> bool:
     return data.endswith(".parquet") and Path(data).is_file() and is_saved_parquet(Path(data))
 
 
-def print_data(console: Console, Y: ac.CountTensor, *, binary: bool = False, heaviest: bool = True) -> None:
+def print_data(console: Output, Y: ac.CountTensor, *, binary: bool = False, heaviest: bool = True) -> None:
     """Print the report on the events of a tensor; without one, or if the tensor is now binary, itself in one line."""
+    console.keep(data=data_object(Y))
     if Y.report is None:
         console.print(Text(repr(Y)))
         return

@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
 from allocore._text import plain_number
-from allocore.cli.app import app, check_file, terminal
-from allocore.cli.options import OnError, RunPath, exposure_in, is_tensor_file, mode_given, read_as_in, read_tensor
+from allocore.cli.app import Output, app, check_file
+from allocore.cli.options import (
+    OnError,
+    RunPath,
+    exposure_in,
+    is_tensor_file,
+    mode_given,
+    read_as_in,
+    read_tensor,
+    takes_output,
+)
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentences
 from allocore.progress import waiting
@@ -36,7 +44,9 @@ TestPath = Annotated[
 
 
 @app.command()
+@takes_output
 def evaluate(
+    *,
     run: RunPath,
     test: TestPath = None,
     allow_training: Annotated[
@@ -44,6 +54,7 @@ def evaluate(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the table to this file (.csv, .tsv, .parquet).")] = None,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Score how well a run predicts held-out cells, compared with simple baselines.
 
@@ -55,6 +66,7 @@ def evaluate(
 
     allocore evaluate run.zarr test.csv --out scores.csv
     """
+    from allocore.report.objects import evaluation_object
     from allocore.report.terminal import evaluation_report
 
     if out is not None:
@@ -64,11 +76,11 @@ def evaluate(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("scoring cells", in_logs_only=True):
         found = posterior.evaluate(given, allow_training=allow_training)
-    console = terminal()
+    console.keep(evaluation=evaluation_object(found))
     console.print(evaluation_report(found))
     if out is not None:
         write_frame(found.table.reset_index(), out)
-        console.print(Text(f"\nTable written to {out}"))
+        console.wrote(out, f"\nTable written to {out}")
 
 
 def _read_test(test: Path) -> object:
@@ -78,7 +90,9 @@ def _read_test(test: Path) -> object:
 
 
 @app.command()
+@takes_output
 def check(
+    *,
     run: RunPath,
     draws: Annotated[int, typer.Option(help="Number of tensors to simulate, at least 40.")] = 200,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,
@@ -90,6 +104,7 @@ def check(
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Also draw the check in this file (.png, .pdf, .svg).")] = None,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Check whether a run looks like its data, by simulating whole tensors from the fitted model.
 
@@ -101,6 +116,7 @@ def check(
 
     allocore check run.zarr --out check.csv --labels labels.csv --figure check.png
     """
+    from allocore.report.objects import check_object
     from allocore.report.terminal import check_report
 
     for argument, path in (("out", out), ("labels", labels)):
@@ -113,12 +129,12 @@ def check(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("simulating tensors", in_logs_only=True):
         found = posterior.check(draws, seed=seed)
-    console = terminal()
+    console.keep(check=check_object(found))
     console.print(check_report(found))
     for frame, path in ((found.table.reset_index(), out), (found.labels, labels)):
         if path is not None:
             write_frame(frame, path)
-            console.print(Text(f"Table written to {path}"))
+            console.wrote(path, f"Table written to {path}")
     if figure is not None:
         _save(ac.figures.check(found), figure, console)
 
@@ -131,7 +147,9 @@ _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @app.command()
+@takes_output
 def forecast(
+    *,
     run: RunPath,
     horizon: Annotated[int, typer.Option(help="Number of periods to forecast.")] = 3,
     mode: Annotated[
@@ -184,6 +202,7 @@ def forecast(
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Forecast the counts of the periods after the last one, with the uncertainty of the fit and of the future.
 
@@ -209,7 +228,8 @@ def forecast(
         from allocore.forecast.forecast import cells_by
 
         wanted = cells_by(found, by or ()) if asked is None else asked
-        table, console = found.quantiles(wanted, _LEVELS), terminal()
+        table = found.quantiles(wanted, _LEVELS)
+    console.keep(mode=found.mode, periods=found.periods, findings=found.findings)
     console.print(Text(str(found)))
     for sentence in found.sentences:
         console.print(Text(sentence))
@@ -217,14 +237,15 @@ def forecast(
     _print_changes(found, console)
     if out is not None:
         write_frame(table, out)
-        console.print(Text(f"{len(table):,} forecasts written to {out}"))
+        console.wrote(out, f"{len(table):,} forecasts written to {out}")
     elif asked is not None or by:
+        console.keep(forecasts=table)
         console.print(_table(table, posterior.tensor.mode_names))
     if draws_out is not None:
         with waiting("simulating counts"):
             long = found.samples(cells=wanted, seed=seed)
         write_frame(long, draws_out)
-        console.print(Text(f"{len(long):,} draws written to {draws_out}"))
+        console.wrote(draws_out, f"{len(long):,} draws written to {draws_out}")
     if figure is not None:
         _draw(found, wanted, figure, console)
     if future is not None:
@@ -240,7 +261,7 @@ def _season(text: str) -> int | Literal["auto"] | None:
         raise InputError("season", text, "must be 'auto', 'none' or a whole number of periods, at least 2") from None
 
 
-def _print_totals(found: "ac.Forecast", console: Console) -> None:
+def _print_totals(found: "ac.Forecast", console: Output) -> None:
     from allocore.forecast.forecast import cells_by
 
     compared, labels = found.compared, found.fitted.record.tensor.labels[found.coming.mode]
@@ -253,14 +274,21 @@ def _print_totals(found: "ac.Forecast", console: Console) -> None:
     for label, count, observed, complete in past[-_PAST:]:
         shown = f"{count:,.0f}{' (incomplete)' * (not complete)}" if observed else "missing"
         table.add_row(Text(str(label)), shown, "", "", "")
-    for _, row in found.predict(cells_by(found)).iterrows():
+    totals = found.predict(cells_by(found))
+    observed = [
+        {found.mode: label, "count": count if seen else None, "complete": complete}
+        for label, count, seen, complete in past
+    ]
+    console.keep(past=observed, totals=totals)
+    for _, row in totals.iterrows():
         table.add_row(Text(str(row[found.mode])), "", f"{row['expected']:,.0f}", f"{row['low']:,}", f"{row['high']:,}")
     console.print(table)
 
 
-def _print_changes(found: "ac.Forecast", console: Console) -> None:
+def _print_changes(found: "ac.Forecast", console: Output) -> None:
     """The classes whose home cells are expected to change most, in words."""
     changes = found.changes()
+    console.keep(changes=changes)
     if changes["last"].isna().all():
         console.print(Text("No period of the past can be compared with the forecast."))
         return
@@ -282,9 +310,10 @@ def _print_changes(found: "ac.Forecast", console: Console) -> None:
         console.print(Text(f"Class {number}, {row['name']}: expected to {verb} {change} ({interval})."))
 
 
-def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Console) -> None:
+def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Output) -> None:
     with waiting("scoring the forecast and baselines"):
         scored = found.evaluate(future)
+    console.keep(scores=scored.table, scores_findings=scored.findings)
     shown = scored.table.drop(columns=["number", "crps_difference", "standard_error"])
     console.print(_table(shown.reset_index()))
     for sentence in sentences([finding for finding in scored.findings if finding not in found.findings]):
@@ -298,14 +327,14 @@ def _check_figure(path: Path | None) -> None:
     check_file("figure", path)
 
 
-def _save(figure: "Figure", path: Path, console: Console, remark: str = "") -> None:
+def _save(figure: "Figure", path: Path, console: Output, remark: str = "") -> None:
     from allocore.report.figures.run import save_with_caption
 
     caption = save_with_caption(figure, path)
-    console.print(Text(f"Figure written to {path}{remark}, and its caption to {caption}"))
+    console.wrote(path, f"Figure written to {path}{remark}, and its caption to {caption}")
 
 
-def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
+def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Output) -> None:
     rows = wanted if isinstance(wanted, list) else wanted.astype(object).where(wanted.notna(), "").to_dict("records")
     others = [name for name in found.record.tensor.mode_names if name != found.mode]
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
@@ -345,7 +374,9 @@ CellsPath = Annotated[
 
 
 @app.command()
+@takes_output
 def predict(
+    *,
     run: RunPath,
     cells: CellsPath,
     interval: Annotated[float, typer.Option(help="Probability covered by the intervals.")] = 0.9,
@@ -361,6 +392,7 @@ def predict(
     ] = None,
     rows: Annotated[int, typer.Option(help="Number of rows to print.")] = 50,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Predict the counts of cells and of sums of cells: expected counts with intervals.
 
@@ -381,16 +413,18 @@ def predict(
     if posterior.likelihood == "negative-binomial" and _has_sums(asked, posterior.tensor.mode_names):
         with waiting("checking sums", in_logs_only=True):
             checked = posterior.brief_check()
-        notes = sentences(() if checked is None else sum_findings(checked))
+        about_sums = () if checked is None else tuple(sum_findings(checked))
     else:
-        notes = ()
-    console = terminal()
+        about_sums = ()
+    notes = sentences(about_sums)
+    console.keep(findings=about_sums)
     if out is not None:
         write_frame(found, out)
-        console.print(Text(f"{len(found):,} predictions written to {out}"))
+        console.wrote(out, f"{len(found):,} predictions written to {out}")
         for note in notes:
             console.print(Text(note, style="italic"))
         return
+    console.keep(predictions=found)
     console.print(_table(found.head(rows), posterior.tensor.mode_names))
     for note in notes:
         console.print(Text(note, style="italic"))

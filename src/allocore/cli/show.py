@@ -1,18 +1,19 @@
-"""Commands that show a run: a summary in words, figures for print, a page to explore."""
+"""Commands that show a run: a summary in words, its surprising cells, figures for print, a page to explore."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 import allocore as ac
 from allocore._io import result_file
 from allocore._text import visible
-from allocore.cli.app import app, check_file, check_folder, open_page, terminal
-from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath
+from allocore.cli.app import Output, app, check_file, check_folder, check_open, open_page
+from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath, takes_output
 from allocore.errors import InputError, whole_number
+from allocore.findings import sentence
 from allocore.progress import waiting
 from allocore.tensor.files import check_suffix, write_frame
 
@@ -39,7 +40,9 @@ _TABLE_FORMATS = {".tex": "latex", ".md": "markdown", ".html": "html"}
 
 
 @app.command()
+@takes_output
 def summary(
+    *,
     run: RunPath,
     rows: Rows = 15,
     top: Annotated[
@@ -59,6 +62,7 @@ def summary(
     profiles: ProfilesOut = None,
     factors: FactorsOut = None,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Print the classes of a run: their shares, their support, their top labels, and what they have in common.
 
@@ -77,6 +81,7 @@ def summary(
 
     allocore summary run.zarr --out classes.csv --profiles profiles.csv --factors factors.parquet
     """
+    from allocore.report import objects
     from allocore.report.terminal import class_details, class_report, print_held_out
 
     whole_number("rows", rows)
@@ -84,14 +89,21 @@ def summary(
     shown = _draw_given(draw)
     wanted = _tables_given(out, profiles, factors)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
-    console = terminal()
+    classes = posterior.class_summary(shown, chain=chain)
     if number is None:
+        console.keep(classes=objects.classes_object(classes, rows, top))
+        if classes.is_consensus:
+            console.keep(diagnosis=objects.diagnosis_object(posterior.diagnose()))
+        if posterior.held_out is not None:
+            console.keep(evaluation=objects.evaluation_object(posterior.evaluate(brief=True)))
         console.print(class_report(posterior, rows, top, draw=shown, chain=chain))
         print_held_out(console, posterior)
     else:
+        found = objects.class_object(classes, classes.place(number, "class"), top)
+        console.keep(**{"class": found}, top_cells=posterior.top_cells(number, top, draw=shown, chain=chain))
         console.print(class_details(posterior, number, top, draw=shown, chain=chain))
     if wanted:
-        _write_tables(console, posterior.class_summary(shown, chain=chain), wanted, top)
+        _write_tables(console, classes, wanted, top)
 
 
 def _tables_given(classes: Path | None, profiles: Path | None, factors: Path | None) -> dict["TidyTable", Path]:
@@ -114,17 +126,22 @@ def _tables_given(classes: Path | None, profiles: Path | None, factors: Path | N
     return wanted
 
 
-def _write_tables(console: Console, classes: "ClassSummary", wanted: dict["TidyTable", Path], top: int) -> None:
+def _write_tables(console: Output, classes: "ClassSummary", wanted: dict["TidyTable", Path], top: int) -> None:
     from allocore.classes.tables import write_table
 
     console.print()
     for what, path in wanted.items():
         write_table(classes.to_frame(what, top), path)
-        console.print(Text(f"Table of all {what} ({classes.source}) written to {path}"))
+        console.wrote(path, f"Table of all {what} ({classes.source}) written to {path}")
+
+
+_FOUND = 3
 
 
 @app.command()
+@takes_output
 def diff(
+    *,
     old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder of a run.")],
     new: Annotated[
         Path, typer.Argument(metavar="NEW", help="The folder of another run, such as a refit that started from OLD.")
@@ -137,6 +154,7 @@ def diff(
         Path | None, typer.Option(help="Also write the labels that changed to this file (.csv, .tsv, .parquet).")
     ] = None,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Print what changed between two runs: classes gained, lost, grown, shrunk, moved in time, or with other labels.
 
@@ -158,16 +176,71 @@ def diff(
         raise InputError("labels", str(labels), "must be another file than `out`")
     before, after = (ac.open_run(run, on_error=on_error) for run in (old, new))  # type: ignore[arg-type]
     found = ac.diff(before, after)
-    console = terminal()
+    console.keep(differences=found.table, labels=found.labels, findings=found.findings)
     console.print(diff_report(found, rows))
     for frame, path in ((found.table, out), (found.labels, labels)):
         if path is not None:
             write_frame(frame, path)
-            console.print(Text(f"Table written to {path}"))
+            console.wrote(path, f"Table written to {path}")
 
 
 @app.command()
+@takes_output
+def surprises(
+    *,
+    run: RunPath,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Print only cells whose two-sided tail probability is at most this, such as 1e-6, and exit with code "
+            "3 if there are any."
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(help="Maximum number of cells.")] = 50,
+    out: Annotated[Path | None, typer.Option(help="Also write the table to this file (.csv, .tsv, .parquet).")] = None,
+    on_error: OnError = "raise",
+    console: Output,
+) -> None:
+    """Print the cells of a run whose counts are least expected: too many, too few, or surprising zeros.
+
+    With --threshold it is an alarm. N cells have about N times the threshold such cells by chance. Rows that were
+    folded in (allocore fold-in --out) are judged by the fit from before they were known.
+
+    allocore surprises run.zarr
+
+    allocore surprises run.zarr --threshold 1e-6 --out surprises.csv
+    """
+    from allocore.posterior.surprises import alarm
+    from allocore.report.terminal import surprises_report
+
+    if threshold is not None and not 0.0 < threshold < 1.0:
+        raise InputError("threshold", threshold, "must be a probability above 0 and below 1")
+    if out is not None:
+        check_suffix(out, "out")
+        check_file("out", out)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    with waiting("searching for surprises", in_logs_only=True):
+        found = posterior.surprises(top=whole_number("top", top))
+    finding = None
+    if threshold is not None:
+        found, finding = alarm(found, posterior.tensor, threshold, top)
+        console.keep(finding=finding)
+    console.keep(surprises=found, zeros_searched=found.attrs["zeros_searched"])
+    if len(found):
+        console.print(surprises_report(found))
+    if finding is not None:
+        console.print(Text(sentence(finding)))
+    if out is not None:
+        write_frame(found, out)
+        console.wrote(out, f"Table written to {out}")
+    if finding is not None and len(found):
+        sys.exit(_FOUND)
+
+
+@app.command()
+@takes_output
 def figures(
+    *,
     run: RunPath,
     out: Annotated[Path, typer.Option(help="Write the figures to this folder.")],
     formats: Annotated[
@@ -177,6 +250,7 @@ def figures(
     draw: Draw = None,
     chain: Chain = None,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Write figures of a run for print: its classes with intervals, its core, its factors and its traces.
 
@@ -201,11 +275,14 @@ def figures(
 
         written = write_all(posterior, out, formats=wanted, rows=rows, draw=shown, chain=chain, progress=one_more)
     only = "" if posterior.core_values.shape[1] else " (traces only: the run has no draws yet)"
-    terminal().print(Text(f"{len(written)} files written to {out}{only}"))
+    console.keep(written=written)
+    console.print(Text(f"{len(written)} files written to {out}{only}"))
 
 
 @app.command()
+@takes_output
 def report(
+    *,
     run: RunPath,
     out: Annotated[Path, typer.Option(help="Write the page to this file (.html). It needs no other files.")],
     title: Annotated[str | None, typer.Option(help="The heading; what was counted, and when, by default.")] = None,
@@ -221,6 +298,7 @@ def report(
     chain: Chain = None,
     open_it: OpenIt = False,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Write a page to explore a run: search and compare its classes, on maps and over time.
 
@@ -232,6 +310,7 @@ def report(
     """
     from allocore.results import write_report
 
+    check_open(open_it, console)
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError("out", str(out), "must end in .html")
     if out.is_dir():
@@ -242,13 +321,15 @@ def report(
     _make_summary(posterior, shown, chain)
     with waiting("writing the page", in_logs_only=True):
         page = write_report(posterior, out, title=title, surprises=surprises, draw=shown, chain=chain, horizon=horizon)
-    terminal().print(Text(f"Report written to {page} ({page.stat().st_size / 1e6:.1f} MB). Open it in a browser."))
+    console.wrote(page, f"Report written to {page} ({page.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
     if open_it:
         open_page(page)
 
 
 @app.command()
+@takes_output
 def table(
+    *,
     run: RunPath,
     format: Annotated[
         str | None,
@@ -263,6 +344,7 @@ def table(
     draw: Draw = None,
     chain: Chain = None,
     on_error: OnError = "raise",
+    console: Output,
 ) -> None:
     """Write the largest classes as a table for a paper, with a caption.
 
@@ -280,12 +362,14 @@ def table(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     _make_summary(posterior, shown, chain)
     text = paper_table(posterior, kind, rows=rows, top=top, caption=caption, draw=shown, chain=chain)  # type: ignore[arg-type]
+    console.keep(table=text)
     if out is None:
-        print(visible(text), end="")
+        if not console.json:
+            print(visible(text), end="")
         return
     with result_file(out) as file:
         file.write(text.encode("utf-8"))
-    terminal().print(Text(f"Table written to {out}"))
+    console.wrote(out, f"Table written to {out}")
 
 
 def _make_summary(posterior: "ac.Posterior", shown: "ShownDraw", chain: int | None) -> None:

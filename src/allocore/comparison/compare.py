@@ -34,6 +34,7 @@ from allocore.comparison.models import EM_ONLY, Job, Models, Settings, requested
 from allocore.errors import Described, InputError, StoreError, whole_number
 from allocore.findings import Finding, sentences
 from allocore.kernels.workers import available_threads
+from allocore.progress import log
 from allocore.run.cluster.chains import as_executor
 from allocore.run.cluster.tasks import slots
 from allocore.storage.record import fingerprint
@@ -314,7 +315,7 @@ def _run(
     if progress and sys.stderr is not None and todo:
         rates = {} if workers is not None else trial_rates(tensor, todo, threads)  # other machines take other times
         if rates:
-            print(forecast_words(todo, rates, parallel), file=sys.stderr, flush=True)
+            log(forecast_words(todo, rates, parallel))
         display = JobProgress(todo, len(requested) - len(todo), parallel, rates)
     go_on = f"the results so far are in {folder.path}, and a comparison with that folder continues"
     with JobProcesses(folder.tensor, parallel) if workers is None else nullcontext(workers) as executor:

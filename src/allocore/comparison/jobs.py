@@ -29,7 +29,7 @@ from uuid import uuid4
 import numpy as np
 
 from allocore.comparison.models import Job, series_name
-from allocore.progress import in_words
+from allocore.progress import in_words, log, output_kind
 from allocore.results import Posterior
 from allocore.run.chains import Stop
 from allocore.run.cluster.tasks import DataWanted, Lost, Tasks, Versions, check_versions, remembered, slots
@@ -288,7 +288,7 @@ class JobProgress:
     ) -> None:
         self._jobs, self._before, self._parallel, self._rates, self._clock = jobs, before, parallel, rates, clock
         self._next_line, self._failed, self._bar = clock() + 60.0, False, None
-        if sys.stderr.isatty():
+        if output_kind() == "terminal":
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn
 
@@ -314,7 +314,7 @@ class JobProgress:
         news += "" if left is None else f", about {in_words(left)} left"
         if self._bar is None:
             self._next_line = self._clock() + 60.0
-            print(news, file=sys.stderr, flush=True)
+            log(news)
             return
         names = ", ".join(f"{job.name} {in_words(seconds)}" for job, seconds in running[:_SHOWN])
         names += f" and {len(running) - _SHOWN} more" if len(running) > _SHOWN else ""

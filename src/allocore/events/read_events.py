@@ -284,8 +284,8 @@ def _as_input_errors() -> Iterator[None]:
 
 def _settings() -> dict[str, str]:
     settings = {"memory_limit": literal(_MEMORY), "preserve_insertion_order": "false", "TimeZone": "'UTC'"}
-    # In Jupyter without ipywidgets, duckdb refuses this setting, even "false".
-    if sys.stderr.isatty():
+    # In Jupyter without ipywidgets, duckdb refuses this setting, even "false". It may draw on standard output.
+    if sys.stderr.isatty() and os.isatty(1):
         settings["enable_progress_bar"] = "true"
     return settings
 

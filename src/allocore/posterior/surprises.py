@@ -31,6 +31,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from allocore.errors import Described, InputError
+from allocore.findings import Finding
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import expand_factors, row_offsets
 from allocore.kernels.jit import kernel
@@ -250,6 +251,20 @@ def surprises(
             text = "the search for surprising zeros stopped early: it may have missed zeros with a probability of about"
             warnings.warn(f"{text} {probability:.3g} or more", stacklevel=3)
     return _table(record.tensor, best, searched)
+
+
+def alarm(found: pd.DataFrame, tensor: CountTensor, threshold: float, top: int) -> tuple[pd.DataFrame, Finding]:
+    """Return the cells of a table of surprises with a p of at most the threshold, and how many there are by chance.
+
+    Counts are discrete, so fewer cells than the threshold times their number have such a p by chance. If `top` cells,
+    the most that the table could have, are below it, there may be more.
+    """
+    p = found.iloc[:, -2]
+    chosen = found[p <= threshold]
+    cells = tensor.volume - tensor.missing.cells
+    values = {"cells": len(chosen), "threshold": threshold, "more": len(chosen) == top}
+    values |= {"observed": cells, "by_chance": threshold * cells}
+    return chosen, Finding("surprising-cells", "caution" if len(chosen) else "good", values)
 
 
 def comparable(Y: object, fitted: CountTensor) -> Any:

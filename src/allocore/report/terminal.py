@@ -560,7 +560,7 @@ def diff_report(found: Diff, rows: int) -> RenderableType:
     return Group(Text(first, style="bold"), table, *more, Text(_DIFF_COLUMNS, style="dim"), *map(Text, others))
 
 
-def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: int) -> RenderableType:
+def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: "pd.DataFrame | None") -> RenderableType:
     """Return the classes with their shares in the new rows and in the fit, and the cells that are least expected."""
     found, before = folded.consensus(), fitted.consensus()
     known = dict(zip(before.numbers.tolist(), before.share.tolist(), strict=True))
@@ -574,15 +574,16 @@ def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: int) -> Rend
     number = len(found.numbers)
     title = Text(f"{_number(min(rows, number), number)}, {found.summary.source}", style="bold")
     note = Text("Shares of the expected counts in the new rows, with 90% intervals, and in the fit.")
-    return Group(title, note, table, *_surprises(folded, surprises))
+    parts = [] if surprises is None else [surprises_report(surprises)]
+    return Group(title, note, table, *parts)
 
 
-def _surprises(folded: Fit, top: int) -> list[RenderableType]:
-    if not top:
-        return []
-    names = folded.record.tensor.mode_names
-    table = _table_of_cells(names, ("observed", "expected", "surprise"))
-    for cell in folded.surprises(top=top).to_dict("records"):
-        numbers = f"{cell['observed']:,}", plain_number(cell["expected"]), f"{cell['surprise']:.1f}"
-        table.add_row(*(Text(str(cell[name])) for name in names), *numbers)
-    return [Text("The least expected counts; the surprise is -log10 of their probability.", style="bold"), table]
+def surprises_report(found: "pd.DataFrame") -> RenderableType:
+    """Return the table of `Posterior.surprises`, whose last five columns are the numbers of each cell."""
+    table = _table_of_cells(found.columns[:-5], ("observed", "expected", "surprise"))
+    for *labels, observed, expected, _, _, surprise in found.itertuples(index=False, name=None):
+        table.add_row(
+            *(Text(str(label)) for label in labels), f"{observed:,}", plain_number(expected), f"{surprise:.1f}"
+        )
+    title = Text("The least expected counts; the surprise is -log10 of their probability.", style="bold")
+    return Group(title, table)

@@ -41,7 +41,7 @@ from allocore.kernels.workers import Workers, available_threads
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State, SweepInfo, log_mean_row, per_unit, times_weights
-from allocore.progress import Observer, Watch
+from allocore.progress import Observer, Watch, output_kind
 from allocore.storage.record import Plan, Record, Store
 from allocore.tensor.concat import check_same_modes
 from allocore.tensor.count_tensor import CountTensor
@@ -97,7 +97,7 @@ class Stop:
     def _on_signal(self, *_: object) -> None:
         self.asked = self.now = True
         self.__exit__()
-        if self._message and sys.stderr is not None and sys.stderr.isatty():
+        if self._message and output_kind() == "terminal":
             print(f"\n{self._message}", file=sys.stderr)
 
 
