@@ -70,9 +70,10 @@ OF_A_RUN = [
     (("check", "--draws", 40), {"check"}),
     (("surprises", "--top", 3), {"surprises", "zeros_searched"}),
     (("surprises", "--threshold", 1e-9), {"surprises", "zeros_searched", "finding"}),
+    (("table", "--rows", 1), {"table"}),
     (
         ("forecast", "--horizon", 1, "--by", "what"),
-        {"mode", "periods", "findings", "past", "totals", "totals_findings", "changes", "forecasts"},
+        {"mode", "periods", "findings", "past", "totals", "changes", "forecasts"},
     ),
 ]
 
@@ -87,6 +88,13 @@ def test_the_object_of_a_run_has_the_members_that_the_page_names(object_of, stor
     for name in ("run", "diagnosis", "classes", "evaluation", "check"):
         if name in members:
             assert set(found[name]) == members_below(name)
+
+
+def test_the_object_of_two_runs_has_the_members_that_the_page_names(object_of, stored_run):
+    code, found = object_of("diff", stored_run, stored_run)
+    assert (code, set(found)) == (0, ALL | {"differences", "labels", "findings"})
+    assert set(found) <= members_of("diff")
+    assert [each["change"] for each in found["differences"]] == [""] * len(found["differences"])
 
 
 def test_the_numbers_are_those_of_the_python_interface(object_of, stored_run):
