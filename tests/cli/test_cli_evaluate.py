@@ -1,5 +1,7 @@
 """`allocore evaluate`, and where else a run tells how well it predicts: fit, resume, info, summary, figures, report."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,11 +64,10 @@ def test_a_test_set_may_be_a_tensor_or_a_table(run, held_out_run, tensor, tmp_pa
     others = everywhere[:, ~post.tensor.missing.contains(everywhere)].T
     tensor.with_missing(others).save(tmp_path / "test.npz")
     tensor.with_missing(others).save(tmp_path / "test.parquet")
-    expected = f"log PPD {post.log_ppd(test):.4f} against"
     for name in ("cells.csv", "test.npz", "test.parquet"):
-        code, out, err = run("evaluate", held_out_run, tmp_path / name)
+        code, out, err = run("evaluate", held_out_run, tmp_path / name, "--json")
         assert (code, err) == (0, "")
-        assert expected in as_words(out)
+        assert json.loads(out)["evaluation"]["table"][0]["log_ppd"] == post.log_ppd(test)
 
 
 def test_training_cells_are_scored_on_request_only(run, held_out_run, tensor, tmp_path):

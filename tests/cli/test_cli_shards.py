@@ -21,7 +21,7 @@ def sales_table(tmp_path_factory):
     """A table with a few thousand cells, and its tensor."""
     path = tmp_path_factory.mktemp("sales") / "sales.parquet"
     rng = np.random.default_rng(0)
-    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 9000), "D")
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 305, 9000), "D")
     frame = pd.DataFrame({"store": rng.integers(0, 60, 9000), "product": rng.integers(0, 70, 9000), "sold": days})
     frame.to_parquet(path)
     return path, ac.read_events(path, modes=["store", "product"], time="sold")

@@ -338,7 +338,7 @@ def test_a_tensor_of_one_period_will_do(like, options):
 
 
 def test_a_path_to_no_tensor_is_an_error_that_names_it():
-    with refused("path", "no.npz", "there is no such file"):
+    with refused("like", "no.npz", "there is no such file"):
         ac.read_events(JUNE, like="no.npz")
 
 

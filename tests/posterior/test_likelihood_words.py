@@ -281,10 +281,6 @@ def test_learned_concentrations_are_told_by_mode():
     assert f"Concentrations learned: {each}." in posterior_html(post)
 
 
-def test_the_notebook_of_a_poisson_fit_says_nothing_of_likelihoods():
-    assert "likelihood" not in posterior_html(fit_of(4.0))
-
-
 @pytest.mark.parametrize(
     ("settings", "line"),
     [

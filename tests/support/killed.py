@@ -52,7 +52,9 @@ class Tripwire:
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def open(self, path, mode):
+    def open(self, path, mode, **how):
+        if "r" in mode:
+            return builtins.open(path, mode, **how)
         self.step()
         return _Halting(builtins.open(path, mode), self)
 
