@@ -78,7 +78,9 @@ OF_A_RUN = [
 ]
 
 
-@pytest.mark.parametrize(("words", "members"), OF_A_RUN, ids=lambda each: " ".join(map(str, each)))
+@pytest.mark.parametrize(
+    ("words", "members"), OF_A_RUN, ids=lambda each: " ".join(map(str, sorted(each) if isinstance(each, set) else each))
+)
 def test_the_object_of_a_run_has_the_members_that_the_page_names(object_of, stored_run, words, members):
     command, *rest = words
     code, found = object_of(command, stored_run, *rest)
