@@ -333,7 +333,7 @@ def table(
     run: RunPath,
     format: Annotated[
         str | None,
-        typer.Option(help="latex, markdown, or html to paste into Word; by default as --out ends, or markdown."),
+        typer.Option(help="latex, markdown, or html to paste into Word; by default what --out ends in, or markdown."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the table to this file (.tex, .md, .html) instead of printing it.")
