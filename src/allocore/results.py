@@ -120,8 +120,8 @@ class Posterior:
     def factors(self) -> list[NDArray[np.float64]]:
         """The factor matrices: for each mode an array (chain, draw, D_m, K_m), zero for a factor that no class uses.
 
-        In a mode with exposures they are times the weights of the rows, so that rates are sums of products whatever is
-        known; `factors[m] / post.exposure(m)[:, None]` is per unit. The arrays of a large run stay on disk:
+        In a mode with exposures they include the weights of the rows, so that rates are still sums of products;
+        `factors[m] / post.exposure(m)[:, None]` is per unit. The arrays of a large run stay on disk:
         `factors[m][chain, draw]` reads one draw; anything else reads them all.
         """
         return list(cast("tuple[NDArray[np.float64], ...]", self._record.factors))
