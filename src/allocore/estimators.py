@@ -68,7 +68,7 @@ likelihood : {"auto", "poisson", "negative-binomial", "bernoulli"}, default='aut
 dispersion_by : str or int, default=None
     A mode whose rows each have their own dispersion p of the negative binomial; None means one p for all.
 modes : dict, default=None
-    What is given for single modes, by name: `{"month": ac.Mode(exposure=days), "sender": ac.Mode(e0=0.1)}`. `e0` and
+    Settings of single modes, by name: `{"month": ac.Mode(exposure=days), "sender": ac.Mode(e0=0.1)}`. `e0` and
     `core_shape` with an entry per mode are short forms of the same.
 g0, h0 : float, default=1.0
     Parameters of the beta prior of p. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
@@ -334,8 +334,8 @@ class GibbsEstimator(Estimator):
             `chains="auto"` there are as many chains as in that fit, and with `likelihood="auto"` the same likelihood.
             Classes of the consensus keep the numbers and names that they have there.
         resume : bool, default=False
-            What to do if `store` has a run of the same data and settings: continue it, or do nothing if it is complete.
-            So the same call can be repeated until it ends. A run of other data or settings is an error.
+            Whether to continue the run in `store` if it is there, or do nothing if it is complete. So the same call can
+            be repeated until it ends. A run of other data or settings raises an error.
 
         Returns
         -------
@@ -411,8 +411,8 @@ class GibbsEstimator(Estimator):
             Draws of each chain at the end; None keeps the planned number. A larger number extends the run, whose sweeps
             no longer grow by themselves.
         sweeps : int, default=None
-            Sweeps of each chain at the end, if its chains have not settled: the planned ones become burn-in, and draws
-            of the later ones replace theirs. None keeps the planned number.
+            Total number of sweeps of each chain, for chains that have not settled: the planned ones become burn-in, and
+            draws of the later ones replace theirs. None keeps the planned number.
         chains : int or "auto", default=None
             Chains at the end; None keeps the planned number, or lets it grow if the run began with "auto". Those that
             are added are shown when they have caught up.

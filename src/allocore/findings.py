@@ -166,8 +166,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "empty-files": "empty: {files:first few}",
     "files-without-rows": "without rows: {files:first few}",
     "cut-off-file": "{file} is cut off; its first {lines:,} lines were read",
-    "data-as-names": "the first line of {file} looks like data, but was taken for the names of columns; "
-    "`header=False` counts it, and names the columns column_1, column_2 and so on",
+    "data-as-names": "the first line of {file} looks like data, but was read as the names of columns; "
+    "`header=False` counts it as a row, and names the columns column_1, column_2 and so on",
     "not-utf-8": "{file} is not UTF-8; lines in another encoding were read as Latin-1",
     "stray-quotes": "{file} has {lines:count line} with stray quotes or of too great a length; they were left out",
     "day-first": "dates were read as day/month/year because of dates like {example}"
@@ -193,14 +193,14 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "predictions-no-draws": "Maximum likelihood gives one estimate and no draws, so the error of predictions is not "
     "known, and intervals leave it out. Tucker, CP and AlloCore have draws.",
     "equal-draws": "No. All draws are equal, so these are not draws of a posterior: fit again with another seed.",
-    "quick-look": "Preliminary: this is a quick look, {chains:count chain} of {sweeps} sweeps. {stored:Resume it for "
-    "the whole fit (allocore resume RUN)|Fit without quick (--quick) for the whole fit, or with store (--out) to "
-    "resume it}.",
+    "quick-look": "Preliminary: this is a quick look, {chains:count chain} of {sweeps} sweeps. {stored:To get the "
+    "whole fit, resume it (allocore resume RUN)|To get the whole fit, leave out quick (--quick), or add store (--out) "
+    "and resume the run}.",
     "predictions-few-draws": "Not known: {draws:count draw} per chain {draws:is|are} too few; it takes {least}.",
     "predictions-one-chain": "Not known: it takes several chains to see how much predictions depend on the chain.",
     "predictions-not-judged": "Not known: {why:unscored}.",
-    "hold-out-cells": "If the tensor fits into memory, fit again with held-out cells, which are scored (ac.hold_out, "
-    "or allocore fit --hold-out 0.01).",
+    "hold-out-cells": "If the tensor fits into memory, hold out cells and fit again: held-out cells are scored "
+    "(ac.hold_out, or allocore fit --hold-out 0.01).",
     # Diagnosis: classes
     "classes-no-draws": "Not known: maximum likelihood gives one estimate and no chains to compare.",
     "classes-few-chains": "Not known: it takes at least {least} chains to say, and there {chains:is|are} {chains}.",
@@ -255,13 +255,13 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "cells may be off; predictions of cells are not. More classes explain more of the bursts.",
     # Surprises
     "surprising-cells": "{more:At least |}{cells:count cell} {cells:has|have} a probability of at most "
-    "{threshold:.3g}; of {observed:,} cells, at most about {by_chance:.2g} would by chance.",
+    "{threshold:.3g}. By chance, at most about {by_chance:.2g} of the {observed:,} observed cells would.",
     # Likelihood
     "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
     "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"
     f"{_NEGATIVE_BINOMIAL} would likely predict better.",
-    "poisson-somewhat-dispersed": f"{_POISSON}. The negative binomial would predict all cells slightly better, but "
-    "those with counts hardly.",
+    "poisson-somewhat-dispersed": f"{_POISSON}. Over all cells, the negative binomial would predict slightly "
+    "better, but not in cells with counts.",
     "poisson-near": f"{_POISSON}, close to 1, as for Poisson counts.",
     "poisson-unclear": f"{_POISSON}, though counts are too few to be sure that it is not 1, as for Poisson counts.",
     "bernoulli": "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent "
@@ -282,12 +282,12 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "inferred-budget": "The budget was inferred: {median} classes are on (median of all draws, 95% from {low} to "
     "{high}).",
     # Forecasts
-    "incomplete-past": "Not compared, because incomplete: {periods:days observed}.{last: The last period is among "
-    "them, so the forecast may start too low: read the events with incomplete='drop' (--incomplete drop) and fit "
+    "incomplete-past": "Not compared because incomplete: {periods:days observed}.{last: The last period is one of "
+    "them, so the forecast may start too low: read the events with incomplete='drop' (--incomplete drop), and fit "
     "again.|}",
-    "incomplete-not-scored": "Not scored, because incomplete: {periods:days observed}.",
-    "cells-never-observed": "Sums of past and future leave out {cells:count cell} of each period, held out or "
-    "otherwise never observed.",
+    "incomplete-not-scored": "Not scored because incomplete: {periods:days observed}.",
+    "cells-never-observed": "Sums leave out {cells:count cell} of each period, which {cells:was|were} held out or "
+    "never observed.",
     "cells-filled-in": "Filled in: {cells:count cell} of the past, missing in some periods, with the mean of the "
     "others.",
     "nothing-to-score": "{scope:scope}, there is nothing to score.",
@@ -303,7 +303,7 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "paired-differences": "Differences are means \u00b1 standard errors over {splits} splits, paired within splits. A "
     "difference is clear if its 95% interval excludes 0.",
     "few-splits": "{splits:One split is|{splits} splits are} too few to tell a difference from chance: use at least "
-    "{least}, better more. The same comparison continues in its folder.",
+    "{least}, or better more. A comparison with more splits in the same folder keeps the fits that are done.",
     "failed-earlier": "{jobs:count job} in this folder failed in an earlier call and did not run again.",
     # Budgets
     "best-budget": "Q = {budget:,} predicts {cells:cells} best: mean log PPD {mean:.4g} over {splits} splits.",
@@ -517,7 +517,7 @@ def _common_classes(classes: int, chains: int, least: int, share: float, counted
 @_writes("classes-since-start")
 def _classes_since_start(before: int, **changes: Sequence[tuple[int, str]]) -> str:
     classes, here = "1 class" if before == 1 else f"{before} classes", before - len(changes["lost"])
-    found = f"Of the {classes} of the run where this one started, {here} {'is' if here == 1 else 'are'} here"
+    found = f"This run has {here} of the {classes} of the run that it started from"
     listed = [
         f"; {what}: {first_few([f'{number} ({name})' for number, name in changes[what]], _NAMED_CLASSES)}"
         for what in ("lost", "new", "back")
@@ -535,10 +535,11 @@ def _diff(
         join_words(f"{number} {kind}" for kind, number in counts.items() if number) if any(counts.values()) else ""
     )
     start = f"{_classes_words(both)} in both runs, with {old:.0%} of the counts of the old and {new:.0%} of the new one"
-    clear = f"{start}. Clear changes of classes: {changes}." if changes else f"{start}. None clearly changed in size."
+    none = "No class was clearly gained, lost, grown or shrunk."
+    clear = f"{start}. Clear changes: {changes}." if changes else f"{start}. {none}"
     if not weak_new and not weak_old:
         return clear
-    return f"{clear} Small or weakly supported: {weak_new} only in the new run, {weak_old} only in the old one."
+    return f"{clear} Small or weakly supported classes: {weak_new} only in the new run, {weak_old} only in the old one."
 
 
 def _classes_words(number: int) -> str:
@@ -570,8 +571,8 @@ def _class_resized(number: int, name: str, old: float, new: float, low: float, h
 @_writes("class-labels")
 @_writes("class-moved-in-time")
 def _class_labels(number: int, name: str, mode: str, labels: Sequence[tuple[str, float, float]]) -> str:
-    listed = first_few([f"{label} {old:.0%} to {new:.0%}" for label, old, new in labels], _NAMED_CLASSES)
-    return f"{_class_words(number, name)} has other shares by {mode}: {listed}."
+    listed = first_few([f"{label} from {old:.0%} to {new:.0%}" for label, old, new in labels], _NAMED_CLASSES)
+    return f"{_class_words(number, name)} has other shares by {mode} than before: {listed}."
 
 
 @_writes("class-in-new-labels")
@@ -579,7 +580,7 @@ def _class_in_new_labels(
     number: int, name: str, mode: str, labels: Sequence[str], share: float, low: float, high: float, every: float
 ) -> str:
     where = labels[0] if len(labels) == 1 else f"the {len(labels)} new labels of {mode} ({first_few(labels, 3)})"
-    known = f"{share:.0%} ({100 * low:.0f}-{100 * high:.0f}) of its counts in {where}"
+    known = f"{share:.0%} ({low:.0%} to {high:.0%}) of its counts in {where}"
     than = "more" if share > every else "less"
     return f"{_class_words(number, name)} has {known}, {than} than the {every:.0%} of all classes together."
 

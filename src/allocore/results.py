@@ -120,8 +120,8 @@ class Posterior:
     def factors(self) -> list[NDArray[np.float64]]:
         """The factor matrices: for each mode an array (chain, draw, D_m, K_m), zero for a factor that no class uses.
 
-        In a mode with exposures they are times the weights of the rows, so that rates are sums of products whatever is
-        known; `factors[m] / post.exposure(m)[:, None]` is per unit. The arrays of a large run stay on disk:
+        In a mode with exposures they include the weights of the rows, so that rates are still sums of products;
+        `factors[m] / post.exposure(m)[:, None]` is per unit. The arrays of a large run stay on disk:
         `factors[m][chain, draw]` reads one draw; anything else reads them all.
         """
         return list(cast("tuple[NDArray[np.float64], ...]", self._record.factors))
@@ -671,10 +671,10 @@ class Posterior:
         absent : {"zero", "missing"}
             Whether cells of labels that only the fit has, in the other modes, are zeros (as for events) or missing.
         new_labels : {"error", "drop"}
-            What to do with labels, in the other modes, that have counts and that the fit does not have: raise an error,
-            or leave them out with a warning. The report of the new tensor, if it has one, has the finding.
+            What to do with labels of the other modes that have counts but are not in the fit: raise an error, or leave
+            them out with a warning. If the new tensor has a report, the report says so too.
         exposure : sequence of float, mapping or Series, optional
-            The known weights of the new rows, as for `ac.Mode`. A fit with exposures of the mode needs them.
+            The known weights of the new rows, as for `ac.Mode`. Required if the fit has exposures for this mode.
         sweeps : int
             Sweeps of the Gibbs sampler for each draw. Rows with very many counts may need more.
         seed : int, optional
@@ -737,7 +737,7 @@ class Posterior:
         season : int, "auto" or None, default "auto"
             The season in periods, or None. By default a year (a week for days) if the data have three or more.
         exposure : sequence of float, or mapping or Series from labels to floats, optional
-            The known weights of the coming periods. A fit with exposures of its periods needs them.
+            The known weights of the coming periods. Required if the fit has exposures for its periods.
         seed : int, default 0
             The same seed gives the same forecast.
 
@@ -1170,8 +1170,8 @@ def as_posterior(given: Fitted, name: str = "post") -> Posterior:
 def diff(old: Fitted, new: Fitted) -> "Diff":
     """Return what changed between two runs, such as a run and its refit with a new month.
 
-    A refit (`fit(Y, start=old)`) has the classes of the run where it started, as far as it finds them again. Classes of
-    other runs are matched by their profiles, on the labels that both runs have. Only clear changes are findings.
+    A refit (`fit(Y, start=old)`) has the classes of the old run that it found again. Other classes are matched by their
+    profiles, on the labels that both runs have. Only clear changes are findings.
 
     Parameters
     ----------

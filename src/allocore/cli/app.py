@@ -45,7 +45,7 @@ EXIT_CODES = {
     3: "surprises found cells with a probability of at most --threshold",
     70: "a bug in allocore: please report it, with the output of allocore --traceback",
     130: "stopped with Ctrl-C; allocore resume continues a run that was fitted with --out",
-    141: "nobody reads the output any more, as after allocore summary run.zarr | head",
+    141: "the reader of the output went away, as in allocore summary run.zarr | head",
 }
 _COMMANDS = {
     "Get started": ("demo", "info", "tensor"),

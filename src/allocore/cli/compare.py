@@ -67,7 +67,7 @@ _FIT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "cluster": (ClusterOfFits, None),
     "retry": (Annotated[bool, typer.Option("--retry", help="Retry fits that failed earlier.")], False),
     "seed": option(int, "The seed of the fits to the first split. Later splits use the next numbers.", 0),
-    "hold_out_seed": option(int, "The seed of the first split. Later splits use the next numbers.", 0),
+    "hold_out_seed": option(int, "The seed of the hold-out of the first split. Later splits use the next numbers.", 0),
 }
 _takes_fits = takes("fits", _FIT_OPTIONS, dict)
 

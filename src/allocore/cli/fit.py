@@ -66,7 +66,7 @@ def fit(
         typer.Option(help="The mode along which held-out fibres run, by name or number; the last by default."),
     ] = None,
     hold_out_seed: Annotated[
-        int, typer.Option(help="The seed of the hold-out: fits with the same one hold out the same cells.")
+        int, typer.Option(help="The seed of the hold-out: fits with the same seed hold out the same cells.")
     ] = 0,
     start: Annotated[
         Path | None,
@@ -182,7 +182,7 @@ def _print_run(console: Output, posterior: "ac.Posterior", path: Path | None, be
         console.print(Text(f"Seed {posterior.seed}. The fit was not saved. Use --out run.zarr to save it."))
     elif before is not None and posterior.finished and _size_of(path) == before:
         size = f"{plural(before['chain'], 'chain')}, {plural(before['draw'], 'draw')} each"
-        more_of = "A larger --draws, --sweeps or --chains of allocore resume extends it."
+        more_of = "To extend it, use allocore resume with a larger --draws, --sweeps or --chains."
         console.print(Text(f"This run is already complete ({size}). {more_of}"))
     else:
         console.wrote(path, f"Seed {posterior.seed}. Run written to {path}")
@@ -230,8 +230,8 @@ def resume(
     sweeps: Annotated[
         int | None,
         typer.Option(
-            help="Total number of sweeps, if the chains have not settled. Those planned so far become burn-in, and "
-            "later draws replace theirs."
+            help="Total number of sweeps, for chains that have not settled. The sweeps planned so far become burn-in, "
+            "and later draws replace theirs."
         ),
     ] = None,
     chains: Annotated[
@@ -314,7 +314,7 @@ def fold_in(
     ] = "zero",
     new_labels: Annotated[
         str,
-        typer.Option(help="Labels in DATA that RUN does not have, in modes other than --mode: 'error' or 'drop' them."),
+        typer.Option(help="Labels that RUN does not have, in modes other than --mode: an 'error', or 'drop' them."),
     ] = "error",
     binary: Binary = False,
     exposure: ExposureOfRows = None,

@@ -76,7 +76,7 @@ ExposureOfRows = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The known weights of the new rows, if the run has such weights: a table as for --exposure of fit.",
+        help="The known weights of the new rows, needed if the fit had --exposure for this mode: a table as for fit.",
     ),
 ]
 
@@ -131,11 +131,11 @@ _OUTPUT_OPTIONS: _Group = {
         False,
     ),
     "quiet": (
-        Annotated[bool, typer.Option("--quiet", help="No progress on standard error, only warnings and errors.")],
+        Annotated[bool, typer.Option("--quiet", help="Print warnings and errors on standard error, but no progress.")],
         False,
     ),
     "log_format": option(
-        str | None, "Write standard error as lines with the time (UTC), 'plain' or 'json', also on a terminal."
+        str | None, "Write each line on standard error with its time (UTC), 'plain' or 'json', also on a terminal."
     ),
 }
 
@@ -176,7 +176,7 @@ _EVENT_OPTIONS = _in_panel(
             Annotated[
                 bool,
                 typer.Option(
-                    "--no-header", help="The first line of a CSV or TSV file has data: columns are column_1, ..."
+                    "--no-header", help="The first line of a CSV or TSV file is data. Columns are named column_1, ..."
                 ),
             ],
             False,
@@ -195,8 +195,8 @@ _EVENT_OPTIONS = _in_panel(
         ),
         "incomplete": option(
             str,
-            "Periods that seem to have been observed in part only, such as a last month that ends early: 'keep' or "
-            "'drop' them.",
+            "What to do with periods that seem to have been observed only in part, such as a last month that ends "
+            "early: 'keep' or 'drop' them.",
             "keep",
         ),
         "like": option(str | None, "A tensor whose modes, labels and periods the table should take."),

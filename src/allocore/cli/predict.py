@@ -165,7 +165,8 @@ def forecast(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The known weights of the coming periods, if the run has weights of periods: a table as for fit.",
+            help="The known weights of the coming periods, needed if the fit had --exposure for periods: a table as "
+            "for fit.",
         ),
     ] = None,
     cells: Annotated[
@@ -196,8 +197,8 @@ def forecast(
         str | None,
         typer.Option(
             metavar="DATA",
-            help="The observed counts: a tensor, or a table of events, which is read as that of the run was. Scores "
-            "the forecast and simple baselines.",
+            help="What happened: a tensor, or a table of events, which is read like the data of the run. Scores the "
+            "forecast and simple baselines.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,

@@ -1,4 +1,4 @@
-"""Commands that show a run: a summary in words, its surprising cells, figures for print, a page to explore."""
+"""Commands that show a run: a summary, what changed, surprising cells, figures, a page to explore, a table."""
 
 import sys
 from pathlib import Path
@@ -158,8 +158,8 @@ def diff(
 ) -> None:
     """Print what changed between two runs: classes gained, lost, grown, shrunk, moved in time, or with other labels.
 
-    A run that was fitted with --start OLD has the classes of OLD, as far as it finds them again. Those of other runs
-    are matched by their profiles. The modes of both runs must have the same names.
+    If NEW was fitted with --start OLD, it has the classes of OLD that it found again. Other classes are matched by
+    their profiles. The modes of both runs must have the same names.
 
     allocore diff march.zarr april.zarr
 
@@ -203,8 +203,8 @@ def surprises(
 ) -> None:
     """Print the cells of a run whose counts are least expected: too many, too few, or surprising zeros.
 
-    With --threshold it is an alarm. N cells have about N times the threshold such cells by chance. Rows that were
-    folded in (allocore fold-in --out) are judged by the fit from before they were known.
+    With --threshold, the command is an alarm. Of N cells, at most about N times the threshold are that unlikely by
+    chance. New rows from allocore fold-in --out are judged by a fit that has not seen them.
 
     allocore surprises run.zarr
 
@@ -285,7 +285,7 @@ def report(
     *,
     run: RunPath,
     out: Annotated[Path, typer.Option(help="Write the page to this file (.html). It needs no other files.")],
-    title: Annotated[str | None, typer.Option(help="The heading; what was counted, and when, by default.")] = None,
+    title: Annotated[str | None, typer.Option(help="The heading; by default what was counted, and when.")] = None,
     surprises: Annotated[int, typer.Option(help="Number of surprising cells to list.")] = 50,
     horizon: Annotated[
         int | None,
@@ -333,7 +333,7 @@ def table(
     run: RunPath,
     format: Annotated[
         str | None,
-        typer.Option(help="latex, markdown or html (to paste into Word); by default as --out ends, or markdown."),
+        typer.Option(help="latex, markdown, or html to paste into Word; by default what --out ends in, or markdown."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the table to this file (.tex, .md, .html) instead of printing it.")

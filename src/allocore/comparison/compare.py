@@ -211,7 +211,7 @@ def compare(
         Fit each model at these budgets Q: classes of ALL0CORE and CP, and about Q entries of the core of a Tucker or
         NNTuck whose `core_shape` is None. By default the models have their own sizes.
     splits : int
-        How many splits. Split s holds out fibres by the seed `hold_out_seed + s`, and fits by `seed + s`.
+        How many splits. Split s holds out fibres with the seed `hold_out_seed + s`, and fits with `seed + s`.
     hold_out : float
         Share of the fibres to hold out: see `ac.hold_out`.
     along : int or str
@@ -229,7 +229,7 @@ def compare(
     seed : int
         The seed of the fits to the first split.
     hold_out_seed : int
-        The seed of the first split. The two seeds determine all results except times and memory.
+        The seed of the hold-out of the first split. The two seeds determine all results except times and memory.
     progress : bool
         Show progress: a bar on a terminal, or one line per minute in a log.
 

@@ -106,8 +106,8 @@ def read_events(
         Periods that were not observed, by their labels ("2018-05", or "2018" for all periods of that year). Their cells
         are missing, not zeros, and rows in them are not counted. The report lists the periods without any event.
     incomplete : {"keep", "drop"}, default "keep"
-        What to do with periods that seem to have been observed in part only: the first and the last if the events begin
-        late or end early in them, and periods with events on few days if the others have them on most. "keep" counts
+        What to do with periods that seem to have been observed only in part: the first and the last if the events begin
+        late or end early in them, and periods with events on few days if there are many events a day. "keep" counts
         their rows, with a warning; "drop" leaves them out at both ends, and makes others missing.
     like : CountTensor, optional
         Read more events for this tensor (or a path to it): the same modes, the same labels in the same order, the same

@@ -344,8 +344,8 @@ class Forecast:
     def by_class(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return the expected counts of the classes in the coming periods.
 
-        They are those of the class itself, not of its home cells, and continue the profile of the class over time: a
-        coming period has as many observed cells as a past one has on average.
+        The counts are those of the class itself, not of its home cells. They continue the profile of the class over
+        time, as if a coming period had as many observed cells as a past one has on average.
 
         Parameters
         ----------
@@ -356,7 +356,7 @@ class Forecast:
         -------
         pandas.DataFrame
             One row per class and period, largest class first: the `class`, its `name`, the period, its `expected`
-            count, with `low` and `high`, over the paths of the draws that hold the class.
+            count, with `low` and `high`, over the paths of the draws that have the class.
 
         Examples
         --------

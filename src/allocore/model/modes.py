@@ -1,4 +1,4 @@
-"""What a user gives for single modes of a model, `Mode`, and its checks against the labels of a tensor."""
+"""The settings of single modes of a model, `Mode`, and their checks against the labels of a tensor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -17,14 +17,14 @@ _SHOWN = 5  # labels in an error
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """What is given for one mode of a model: `modes={"month": ac.Mode(exposure=days)}`.
+    """The settings of one mode of a model: `modes={"month": ac.Mode(exposure=days)}`.
 
     Parameters
     ----------
     factors : int, default=None
-        The number of factors of the mode, K_m; None means that of `core_shape`, or the budget.
+        The number of factors of the mode, K_m. None takes it from `core_shape`, or else the budget.
     e0 : float, default=None
-        Shape of the gamma prior of its factors; None means the `e0` of the model.
+        The shape of the gamma prior of its factors. None takes the `e0` of the model.
     exposure : sequence of float, or mapping or Series from labels to floats, default=None
         Known weights of its labels, all positive, such as the days that were observed of each month, or a population.
         The rate of a cell is the product of its weights and the rate of the model, so factors are compared per unit. A

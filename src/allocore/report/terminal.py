@@ -60,8 +60,8 @@ _DIAGNOSTIC_COLUMNS = (
     "dash: the quantity is constant, or there are too few draws."
 )
 _DIFF_COLUMNS = (
-    "old, new: the share of the counts in each run. difference: in points, with its 95% interval. change: only what is "
-    "clear."
+    "old, new: the share of the counts in each run. difference: in points, with its 95% interval. change: only clear "
+    "ones."
 )
 _LEVEL_COLOURS = {"good": "green", "caution": "yellow", "poor": "red"}
 

@@ -48,7 +48,7 @@ class EventReport:
     empty_periods : tuple of str
         The periods between the first and the last that have no row and count as zeros.
     incomplete : dict from str to (int, int)
-        The periods that seem to have been observed in part only, each with the number of its observed days and of all
+        The periods that seem to have been observed only in part, each with the number of its observed days and of all
         its days.
     days_apart : int, optional
         The usual number of days from one date to the next, if there are enough dates.

@@ -206,7 +206,7 @@ def _caption(summary: ClassSummary, places: list[int], threshold: float) -> str:
     return (
         f"{named} of the {summary.source}. Each panel is a mode, each stem the share of a label in the "
         f"{summary.counted} of the class{bands}. Stems below {threshold:.0%} are grey. The numbers of other "
-        "classes that use the same factor stand below the name of the mode, with a probability if it is less than one."
+        "classes that use the same factor are below the name of the mode, with a probability if it is less than one."
     )
 
 

@@ -61,8 +61,8 @@ def over_time(
 ) -> Figure | Axes:
     """Draw the expected counts of the classes over time, and those of the coming periods if there is a forecast.
 
-    Panels have a band for the 90% interval, and each a scale of its own. Stacked classes show their sizes, and below
-    them the sum of all other classes. The panels are one per class, or a single one.
+    Each panel has its own scale, and a band for the 90% interval. Stacked classes show their sizes, with the sum of all
+    other classes below them. The figure has one panel per class, or a single one if they are stacked.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def over_time(
     kind : {"panels", "stacked"}, default: "panels"
         A panel for each class, or all in one.
     forecast : Forecast, optional
-        A forecast of the same posterior, which is attached to the past.
+        A forecast of the same posterior, which continues the past.
     mode : str or int, optional
         The mode of time; by default that of the forecast, or the one whose labels are periods.
 

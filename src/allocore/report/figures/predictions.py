@@ -89,8 +89,8 @@ def calibration(
             panel, [(name, colour, found.pit_N[chosen]) for name, _, colour, chosen in groups if chosen.sum() >= _FEW]
         )
         caption = (
-            f"Whether the predictive distributions of {len(found.pit_N):,} cells are right. Left and middle: "
-            "histograms of their PIT, which is uniform if they are; the grey band holds a bar in 95% of the cases. "
+            f"Calibration of the predictive distributions of {len(found.pit_N):,} cells. Left and middle: "
+            "histograms of their PIT, which is uniform if they are right; 95% of the bars should be in the grey band. "
             "Right: the share of counts within central intervals, on the diagonal if the intervals are right."
         )
         return figure_or_axes(sheet.ax, ax, caption)

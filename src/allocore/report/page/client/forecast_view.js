@@ -17,8 +17,8 @@ export function forecastView() {
       "p",
       { class: "quiet" },
       `${plural(labels.length - periods, "coming period")} of ${mode}, from ${labels[periods]} on. `,
-      "The uncertainty is that of the fit and of the future; ",
-      "the intervals of the total have that of single counts too.",
+      "Intervals include the uncertainty of the fit and of the future; ",
+      "those of the total also include that of single counts.",
     ),
     words.map((text) => make("p", { class: "warn" }, text)),
     panel(
