@@ -345,7 +345,8 @@ class Forecast:
         """Return the expected counts of the classes in the coming periods.
 
         They are those of the class itself, not of its home cells, and continue the profile of the class over time: a
-        coming period has as many observed cells as a past one has on average.
+        coming period has as many observed cells as a past one has on average. If periods have exposures, counts are per
+        unit.
 
         Parameters
         ----------
@@ -523,10 +524,11 @@ def _relative_paths(forecast: Forecast, summary: ClassSummary) -> Floats:
     """What each class expects in each coming period, relative to its whole past, (C, paths, H); NaN if not held.
 
     A class has one factor of time in a draw, so this is the sum of its coming rows over that of the observed ones, with
-    the odds of each period if the dispersion differs by period.
+    the odds of each period if the dispersion differs by period. If periods have exposures, the past is counted with
+    them, and the coming rows are per unit.
     """
     mode = forecast.coming.mode
-    past, future = forecast.fitted.record.per_unit(mode), forecast.record.per_unit(mode)
+    past, future = forecast.fitted.record, forecast.record.per_unit(mode)
     observed_T, by_period = past.tensor.missing.observed_rows(mode), past.spec.dispersion_by == mode
     chains, draws = past.core_values.shape[:2]
     paths, found = future.core_values.shape[1] // draws, []

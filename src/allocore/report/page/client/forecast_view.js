@@ -10,7 +10,7 @@ const COMING = SERIES[1];
 const [WIDE, NARROW] = [0.18, 0.3];
 
 export function forecastView() {
-  const { labels, periods, mode, words, total, classes } = given.forecast;
+  const { labels, periods, mode, words, perUnit, total, classes } = given.forecast;
   return [
     make("h1", {}, "Forecast"),
     make(
@@ -41,7 +41,7 @@ export function forecastView() {
           "p",
           { class: "quiet" },
           `The ${plural(classes.length, "largest class", "largest classes")}: ${given.counted} by ${mode}, `,
-          "in as many cells as were observed on average.",
+          `in as many cells as were observed on average${perUnit ? ", per unit of exposure" : ""}.`,
         )
       : null,
     classes.length
