@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from html import escape
 from itertools import product
 from pathlib import Path
@@ -282,6 +283,10 @@ class Consensus:
         self.reproducibility = reproducibility
         self.summary: ClassSummary = _summarize(record, estimates, numbering, start, reproducibility)
 
+    @cached_property
+    def _reader(self) -> ClassReader:
+        return ClassReader(self._record)
+
     @property
     def share(self) -> NDArray[np.float64]:
         """The share of the counts in each class, (C,): the mean over all draws, zero if a draw does not hold it."""
@@ -359,7 +364,7 @@ class Consensus:
         >>> found.locations(0, 9).shape == (len(found.share), 5)
         True
         """
-        classes = ClassReader(self._record).read(chain, draw, _MOST_CLASSES)
+        classes = self._reader.read(chain, draw, _MOST_CLASSES)
         centres = directions(self.estimates.mean_profiles)
         ours, clusters = match_similar(
             similarities(directions(classes.profiles), centres, HOLDS), HOLDS, classes.share_C
