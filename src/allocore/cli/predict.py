@@ -291,12 +291,13 @@ def _print_changes(found: "ac.Forecast", console: Output) -> None:
         console.print(Text(unchanged))
     horizon = len(found.periods)
     which = "complete " if found.last_incomplete else ""
+    per = "per period" if found.record.spec.exposure(found.coming.mode) is None else "per period and unit of exposure"
     before = f"the last {which}period" if horizon == 1 else f"the mean of the last {horizon} {which}periods"
     for number in order:
         row = changes.loc[number]
         verb = "rise" if row["expected"] > row["last"] else "fall"
         interval = f"90% interval {row['low']:,.1f} to {row['high']:,.1f}"
-        change = f"from {row['last']:,.1f} ({before}) to {row['expected']:,.1f} per period in its home cells"
+        change = f"from {row['last']:,.1f} ({before}) to {row['expected']:,.1f} {per} in its home cells"
         console.print(Text(f"Class {number}, {row['name']}: expected to {verb} {change} ({interval})."))
 
 

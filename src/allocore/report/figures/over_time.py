@@ -16,7 +16,7 @@ from allocore.classes.names import share_words, source_words
 from allocore.classes.summary import ClassSummary, ShownDraw, ShownMode
 from allocore.errors import NO_VALUE, InputError
 from allocore.forecast.forecast import Forecast
-from allocore.kernels.elementary import Floats
+from allocore.kernels.elementary import Flags, Floats
 from allocore.report.figures import style
 from allocore.report.figures.style import Figure, date_ticks, figure_or_axes, fitting_ticks, width, wrapped
 from allocore.report.fit import Fit, shown_summary
@@ -132,6 +132,7 @@ class _Course(NamedTuple):
     mode: str
     unit: str
     labels: list[str]
+    incomplete_T: Flags
     mean_CT: Floats
     low_CT: Floats | None
     high_CT: Floats | None
@@ -142,6 +143,7 @@ class _Course(NamedTuple):
     @classmethod
     def of(cls, summary: ClassSummary, place: int, forecast: Forecast | None, weights_T: Floats | None) -> "_Course":
         labels = [str(label) for label in summary.modes[place].labels]
+        incomplete_T = np.isin(labels, list(summary.tensor.incomplete))
         coming = np.empty((3, len(summary.value_C), 0))
         if forecast is not None:
             table = forecast.by_class()
@@ -149,7 +151,7 @@ class _Course(NamedTuple):
             coming = np.array([_wide(table, name, summary, forecast) for name in ends])
             labels += forecast.periods
         unit = "" if weights_T is None else " per unit"
-        return cls(summary.mode_names[place], unit, labels, *summary.counts(place, weights_T), *coming)
+        return cls(summary.mode_names[place], unit, labels, incomplete_T, *summary.counts(place, weights_T), *coming)
 
     @property
     def periods(self) -> int:
@@ -207,17 +209,22 @@ def _write_key(sheet: style.Sheet, summary: ClassSummary, shown: _Course) -> Non
 
 def _draw_course(ax: Axes, shown: _Course, place: int) -> None:
     x, periods = np.arange(len(shown.labels)), shown.periods
-    past = shown.mean_CT[place]
+    past, complete = shown.mean_CT[place], np.where(shown.incomplete_T, np.nan, shown.mean_CT[place])
     if shown.low_CT is not None and shown.high_CT is not None:
         low, high = shown.low_CT[place], shown.high_CT[place]
         ax.fill_between(x[:periods], low, high, color=style.BLUE, alpha=_BAND, linewidth=0.0, gid="band")
     few: dict[str, Any] = {"marker": "o", "markersize": 1.8} if periods <= 40 else {}
-    ax.plot(x[:periods], past, color=style.BLUE, linewidth=1.0, gid="past", **few)
+    ax.plot(x[:periods], complete, color=style.BLUE, linewidth=1.0, gid="past", **few)
+    if shown.incomplete_T.any():
+        hollow: dict[str, Any] = {"markerfacecolor": "none", "markersize": 3, "markeredgewidth": 0.7}
+        rows = np.flatnonzero(shown.incomplete_T)
+        ax.plot(rows, past[rows], "o", color=style.BLUE, gid="incomplete", **hollow)
     if shown.coming_CH.size:
-        # From the last period on, so that the two are joined.
-        after = x[periods - 1 :]
+        # From the last complete period on, so that the two are joined.
+        last = max(np.flatnonzero(np.isfinite(complete)), default=periods - 1)
+        after = np.append(last, x[periods:])
         middle, low, high = (
-            np.append(past[-1], values_CH[place]) for values_CH in (shown.coming_CH, shown.low_CH, shown.high_CH)
+            np.append(past[last], values_CH[place]) for values_CH in (shown.coming_CH, shown.low_CH, shown.high_CH)
         )
         ax.fill_between(after, low, high, color=_COMING, alpha=_BAND, linewidth=0.0, gid="coming band")
         ax.plot(after, middle, color=_COMING, linewidth=1.0, gid="coming")
@@ -283,6 +290,8 @@ def _caption(summary: ClassSummary, chosen: list[int], shown: _Course, kind: str
     coming = f" After the dashed line: the forecast of {shown.labels[shown.periods]}" if shown.coming_CH.size else ""
     if coming:
         coming += f" to {shown.labels[-1]}." if shown.coming_CH.shape[1] > 1 else "."
+    if kind != "stacked" and shown.incomplete_T.any():
+        bands += " Hollow points are incomplete periods."
     return (
         f"The {summary.counted}{shown.unit} of classes {numbers} by {shown.mode}, {how}: {summary.source}, "
         f"in the observed cells.{bands}{coming}"

@@ -287,6 +287,7 @@ def _forecast(forecast: Forecast, summary: ClassSummary) -> dict[str, Any]:
         "labels": labels,
         "starts": [_start(label) for label in labels] if label_kind(labels) == "time" else None,
         "periods": len(total_T),
+        "incomplete": [row for row, label in enumerate(labels) if label in summary.tensor.incomplete],
         "words": list(forecast.sentences),
         "perUnit": forecast.record.spec.exposure(place) is not None,
         "total": {
