@@ -1220,7 +1220,7 @@ def write_report(
         How many of the least expected cells to list; 0 leaves the list out.
     horizon : int, optional
         How many periods to forecast; 0 leaves the forecast out. By default three if the run has a mode of time that can
-        be continued.
+        be continued, and no exposures of its periods.
 
     Returns
     -------
