@@ -58,13 +58,13 @@ def _numbered(record: Record, folder: Path | None, known: Known | None, progress
     """The classes with their numbers and names, from the folder of the run if they are there."""
     saved = read_consensus(folder, record) if folder is not None else None
     if saved and saved.is_of(record) and record.chosen is None:
-        return saved.estimates, saved.numbers
+        return saved.estimates, saved.numbering
     with draw_bar("consensus", progress) as tick:
         found = estimate_classes(ClassReader(record), tick)
     names = names_of(record.tensor, found.mean_profiles)
     if folder is not None and record.chosen is None:
         return found, number_and_save(folder, record, found, names, known)
-    known = saved.numbers.known if saved is not None else known
+    known = saved.numbering.known if saved is not None else known
     return found, number_classes(found.mean_profiles, names, known, found.apart)
 
 
@@ -223,7 +223,7 @@ def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", p
         rows[record.folded_mode].fill(-1)  # all rows of this mode are new
     numbers = carried_over(Numbers(consensus.numbers[chosen], names, consensus.numbering.known), rows)
     of_run = consensus.reproducibility
-    halves = None if of_run is None else replace(of_run, found_by_halves=of_run.found_by_halves[chosen])
+    halves = None if of_run is None else replace(of_run, found_again=of_run.found_again[chosen])
     return Consensus(record, estimates, numbers, reproducibility=halves)
 
 
@@ -525,7 +525,7 @@ def _summarize(
             found.support_draws,
             found.support_chains if chains > 1 else no_chains,
             chains,
-            None if reproducibility is None else reproducibility.found_by_halves,
+            None if reproducibility is None else reproducibility.found_again,
         ),
         apart_C=found.apart,
         location_CM=location_CM,

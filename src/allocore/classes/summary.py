@@ -153,13 +153,13 @@ class Factor(Profile):
 class Support(NamedTuple):
     """For each class, the share of draws and of chains that have it (NaN if there is no other), and how many chains.
 
-    `halves_C`, of the consensus of four chains or more: how often half of the chains, by themselves, find the class.
+    `found_again_C`, of the consensus of four chains or more: how often half of the chains, by themselves, find the class.
     """
 
     draws_C: Floats
     chains_C: Floats
     chains: int
-    halves_C: Floats | None = None
+    found_again_C: Floats | None = None
 
 
 class Counts(NamedTuple):

@@ -163,7 +163,7 @@ def class_table(summary: ClassSummary, top: int) -> pd.DataFrame:
             "share_high": summary.interval_C2[:, 1],
             "support": summary.support.chains_C,
             "support_draws": summary.support.draws_C,
-            "found_again": np.nan if summary.support.halves_C is None else summary.support.halves_C,
+            "found_again": np.nan if summary.support.found_again_C is None else summary.support.found_again_C,
             "apart": summary.apart_C,
         }
     table, places = pd.DataFrame(columns), range(len(summary.value_C))

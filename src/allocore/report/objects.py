@@ -134,7 +134,7 @@ def class_object(summary: "ClassSummary", place: int, top: int) -> dict[str, Any
         "high": high,
         "support": summary.support.chains_C[place],
         "support_draws": summary.support.draws_C[place],
-        "found_again": None if summary.support.halves_C is None else summary.support.halves_C[place],
+        "found_again": None if summary.support.found_again_C is None else summary.support.found_again_C[place],
         "apart": summary.apart_C[place],
         "modes": {name: _profile(summary, place, mode, top) for mode, name in enumerate(summary.mode_names)},
     }
