@@ -153,7 +153,7 @@ class Factor(Profile):
 class Support(NamedTuple):
     """For each class, the share of draws and of chains that have it (NaN if there is no other), and how many chains.
 
-    `found_again_C`, of the consensus of four chains or more: how often half of the chains, by themselves, find the class.
+    `found_again_C`, of the consensus of four chains or more: how often half of the chains, by themselves, find it.
     """
 
     draws_C: Floats
