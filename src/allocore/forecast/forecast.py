@@ -342,11 +342,10 @@ class Forecast:
         return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval), weights_T)
 
     def by_class(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return the expected counts of the classes in the coming periods.
+        """Return the expected counts of the classes in the coming periods; per unit if the periods have exposures.
 
         They are those of the class itself, not of its home cells, and continue the profile of the class over time: a
-        coming period has as many observed cells as a past one has on average. If periods have exposures, counts are per
-        unit.
+        coming period has as many observed cells as a past one has on average.
 
         Parameters
         ----------
