@@ -59,7 +59,7 @@ def main(
             points.append((name, size, predicted.agreement, actual))
             again = np.isin(np.arange(len(found.share)), match(directions(tuple(found.profiles)),
                             directions(tuple(theirs.profiles)), 0.9)[0])  # fmt: skip
-            classes += [(name, size, p, bool(yes)) for p, yes in zip(predicted.found_by_halves, again, strict=True)]
+            classes += [(name, size, p, bool(yes)) for p, yes in zip(predicted.found_again, again, strict=True)]
     add(folder / POINTS, pd.DataFrame(points, columns=["data", "chains", "predicted", "actual"]))
     add(folder / CLASSES, pd.DataFrame(classes, columns=["data", "chains", "predicted", "found"]))
     report(folder)

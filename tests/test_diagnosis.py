@@ -135,7 +135,7 @@ def test_fewer_than_four_chains_cannot_say_and_sixteen_are_advised():
 )
 def test_one_class_and_no_class_are_judged_too(chains, classes, level):
     found = run(*chains).diagnose()
-    assert (found.classes.level, len(found.reproducibility.found_by_halves)) == (level, classes)
+    assert (found.classes.level, len(found.reproducibility.found_again)) == (level, classes)
     assert found.classes.value == found.reproducibility.agreement
     assert all(found.classes.sentences)
 

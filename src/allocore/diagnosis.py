@@ -254,7 +254,7 @@ def classes_answer(record: Record, halves: Reproducibility | None) -> Answer:
         few = Finding("classes-few-chains", "caution", chains)
         advice = [] if record.preliminary else [_more(record, "chains", _MANY_CHAINS)]
         return Answer(question, "caution", math.nan, (few, *advice))
-    agreement, classes = halves.agreement, len(halves.found_by_halves)
+    agreement, classes = halves.agreement, len(halves.found_again)
     level: Level = "good" if agreement >= AGREEMENT_GOOD else "caution" if agreement >= AGREEMENT_CAUTION else "poor"
     if record.preliminary:
         level = max(level, "caution", key=_ORDER.index)
@@ -262,7 +262,7 @@ def classes_answer(record: Record, halves: Reproducibility | None) -> Answer:
     if level != "good" and not record.preliminary:
         found.append(_advice_on_classes(record, halves))
     if classes:
-        sure = int((halves.found_by_halves >= _SURE).sum())
+        sure = int((halves.found_again >= _SURE).sum())
         found.append(Finding("classes-sure", values={"sure": sure, "classes": classes, "share": _SURE}))
     return Answer(question, level, agreement, tuple(found))
 

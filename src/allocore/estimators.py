@@ -366,8 +366,11 @@ class GibbsEstimator(Estimator):
         needs = self._needs(plan)
         if needs and self.progress:
             log(needs)
+        path = None if self.store is None else _path("store", self.store)
+        if resume and path is not None and path.exists():
+            return self._run(self._reopened(path, plan), executor)
         numbers = None if start is None else _numbers(start, tensor, self.progress)
-        if self.store is None:
+        if path is None:
             return self._run(MemoryStore(plan, states), executor, numbers)
         from allocore.classes.numbering import write_start
         from allocore.storage.run_writer import ZarrStore
@@ -376,16 +379,19 @@ class GibbsEstimator(Estimator):
             if numbers is not None:
                 write_start(folder, numbers)
 
-        path = _path("store", self.store)
-        if not (resume and path.exists()):
-            return self._run(ZarrStore.create(path, plan, states, write_numbers), executor)
+        return self._run(ZarrStore.create(path, plan, states, write_numbers), executor)
+
+    def _reopened(self, path: Path, plan: Plan) -> "Store":
+        """The run at a path, to be continued if it has the data and settings of a plan; without a seed, with any."""
+        from allocore.storage.run_writer import ZarrStore
 
         def resumed(stored: Plan) -> Plan:
-            names = ["model", *(each.name for each in fields(self) if each.name != "seed" or self.seed is not None)]
+            left_out = {"modes"} if self.seed is not None else {"modes", "seed"}  # the plan has what is given for modes
+            names = ["model", *(each.name for each in fields(self) if each.name not in left_out)]
             _check_same_run(plan, stored, names)
             return stored.resumed()
 
-        return self._run(ZarrStore.reopen(path, resumed=resumed), executor)
+        return ZarrStore.reopen(path, resumed=resumed)
 
     @classmethod
     def resume(
@@ -550,14 +556,14 @@ def model_name(path: str | os.PathLike[str]) -> str:
 def _check_same_run(asked: Plan, stored: Plan, names: Sequence[str]) -> None:
     """Check that a stored run has the data and the settings (by `names`) that are asked for, however far it is."""
     ours, theirs = _settings_of(asked), _settings_of(stored)
-    if "seed" in names and asked.seed != stored.seed:  # first, because it also decides which cells are held out
-        raise InputError("seed", asked.seed, f"must be {stored.seed}, as in the run in `store`")
     if fingerprint(asked.tensor) != fingerprint(stored.tensor):
         rule = f"must have the cells and labels of the data of the run in `store`, {stored.tensor!r}"
         raise InputError("Y", Described(repr(asked.tensor)), rule)
     cells = [None if each is None else fingerprint_of_cells(each) for each in (asked.held_out, stored.held_out)]
     if cells[0] != cells[1]:
         raise InputError("Y", Described("a split"), "must hold out the same cells as the run in `store`")
+    if asked.spec.exposures != stored.spec.exposures:
+        raise InputError("exposure", NO_VALUE, "must have the same weights as the run in `store`")
     for name in names:
         value, known = ours.get(name), theirs.get(name)
         if value != known:

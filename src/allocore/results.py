@@ -778,15 +778,14 @@ class Posterior:
         >>> found.share.shape == found.support.shape
         True
         """
-        from allocore.classes.consensus import compare_chains, consensus_of_new_rows, find_consensus
+        from allocore.classes.consensus import consensus_of_new_rows, find_consensus
 
         if self._consensus is None:
             record, fit = drawn(self._record), self._fitted
             if fit is None:
                 # Some chains have their own consensus, whose classes are numbered as those of all chains.
                 known = None if self._whole is None else self._whole.consensus(progress=progress).numbering.known
-                found = find_consensus(record, self._folder, known, self._start, progress)
-                self._consensus = compare_chains(found, record, progress)
+                self._consensus = find_consensus(record, self._folder, known, self._start, progress)
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus
@@ -1012,9 +1011,7 @@ class Posterior:
                 found = self.consensus()
                 strong_C = ~found.summary.apart_C
                 shares = share_traces(found.numbers[strong_C], found.shares_by_draw[..., strong_C])
-            halves = None
-            if record.spec.has_priors and len(record.core_values) >= LEAST_CHAINS:
-                halves = self.reproducibility()
+            halves = self.consensus().reproducibility if len(record.core_values) >= LEAST_CHAINS else None
             likelihood, fit = likelihood_findings(record), self._fit_answer()
             self._diagnosis = diagnose(record, likelihood, shares, halves, fit, self._threads)
         return self._diagnosis
@@ -1223,7 +1220,7 @@ def write_report(
         How many of the least expected cells to list; 0 leaves the list out.
     horizon : int, optional
         How many periods to forecast; 0 leaves the forecast out. By default three if the run has a mode of time that can
-        be continued.
+        be continued, and no exposures of its periods.
 
     Returns
     -------

@@ -16,7 +16,7 @@ def test_chains_with_the_same_classes_agree_on_everything():
     assert found.agreement == 1.0
     assert found.table["chains"].tolist() == [2, 4]
     assert found.table["covered"].tolist() == pytest.approx([1.0, 1.0])
-    assert found.found_by_halves.tolist() == pytest.approx([1.0] * 3)
+    assert found.found_again.tolist() == pytest.approx([1.0] * 3)
 
 
 def test_halves_agree_on_the_classes_that_both_have():
@@ -29,7 +29,7 @@ def test_halves_agree_on_the_classes_that_both_have():
         both.append(apart)
     assert found.agreement == pytest.approx(np.mean(expected))
     assert found.table["sd"].item() == pytest.approx(np.std(expected))
-    assert found.found_by_halves.tolist() == pytest.approx([1.0, np.mean(both) / 2, np.mean(both) / 2])
+    assert found.found_again.tolist() == pytest.approx([1.0, np.mean(both) / 2, np.mean(both) / 2])
 
 
 def test_chains_that_have_nothing_in_common_agree_on_nothing():
@@ -75,7 +75,7 @@ def test_it_is_computed_once():
 def test_the_table_of_classes_says_how_often_halves_find_each():
     post = run([A, B], [A, B], [A, C], [A, C])
     table, found = post.consensus().classes(), post.reproducibility()
-    assert table["found_again"].tolist() == found.found_by_halves.tolist()
+    assert table["found_again"].tolist() == found.found_again.tolist()
     assert table["found_again"].iloc[0] == 1.0
     assert post.consensus().reproducibility is found, "it is computed once"
     assert "100% of halves" in support_words(post.consensus().summary, 0)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
-from allocore.classes.tables import write_table
+from allocore.tensor.files import write_frame
 from support.command_line import assert_refused
 
 MODES = ("who", "where", "when")
@@ -139,12 +139,12 @@ def test_an_estimate_of_nntuck_is_written_as_a_draw(run, run_to_export, tmp_path
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_table_without_rows_keeps_its_columns_and_their_types(found, tmp_path, suffix):
     path, table = tmp_path / f"empty.{suffix}", found.to_frame()
-    write_table(table.iloc[:0], path)
+    write_frame(table.iloc[:0], path)
     written = read(path)
     assert list(written.columns) == list(table.columns)
     assert len(written) == 0
     if suffix == "parquet":
-        write_table(table, tmp_path / "whole.parquet")
+        write_frame(table, tmp_path / "whole.parquet")
         assert written.dtypes.tolist() == read(tmp_path / "whole.parquet").dtypes.tolist()
 
 
@@ -158,10 +158,10 @@ def test_an_existing_table_is_replaced(run, run_to_export, found, tmp_path):
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        (["--out", "OUT/c.xlsx"], "must end in .csv or .parquet"),
-        (["--profiles", "OUT/p"], "must end in .csv or .parquet"),
+        (["--out", "OUT/c.xlsx"], "must end in .csv, .tsv or .parquet"),
+        (["--profiles", "OUT/p"], "must end in .csv, .tsv or .parquet"),
         (["--factors", "OUT/nowhere/f.csv"], "must be in a folder that exists"),
-        (["--factors", "OUT/folder.csv"], "must be a file, and this is a folder"),
+        (["--factors", "OUT/folder.csv"], "must be a file, not a folder"),
         (["--out", "OUT/t.csv", "--factors", "OUT/t.csv"], "must be another file than --out"),
         (["--out", "OUT/t.csv", "--top", "0"], "must be a whole number of at least 1"),
     ],

@@ -79,13 +79,15 @@ def test_predictions_per_unit(run, folder, fitted, tmp_path):
         ("{days}", "month=days.csv"),
         ("month={folder}/none.csv", "none.csv"),
         ("year={days}", "who, what, month"),
+        ("month={days} 2={days}", "once"),
         ("who={days}", "2018-01"),
         ("month={july}", "2018-07"),
     ],
 )
 def test_weights_that_are_wrong_end_with_one_sentence(run, folder, text, words):
     given = text.format(days=folder / "days.csv", july=folder / "july.csv", folder=folder)
-    code, _, told = run("fit", folder / "y.npz", *SHORT, "--exposure", given)
+    exposures = [word for each in given.split() for word in ("--exposure", each)]
+    code, _, told = run("fit", folder / "y.npz", *SHORT, *exposures)
     assert code == 2
     assert told.count("\n") == 1
     assert "--exposure" in told

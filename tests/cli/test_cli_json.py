@@ -151,6 +151,7 @@ def test_a_fit_and_what_follows_from_it_are_objects(object_of, data, tmp_path):
     code, found = object_of("fit", data, "--budget", 2, *QUICK, "--out", path)
     assert code == 0
     assert set(found) == ALL | {"data", "classes", "diagnosis", "run", "written"} <= members_of("fit")
+    assert 0.0 <= found["classes"]["classes"][0]["found_again"] <= 1.0
     assert (found["run"]["seed"], found["run"]["finished"], found["written"]) == (3, True, [str(path)])
     _, found = object_of("resume", path)
     assert set(found) == ALL | {"classes", "diagnosis", "run"} <= members_of("resume"), "nothing was written"

@@ -42,7 +42,9 @@ def write_day(folder, day, burst=False):
             source, target = rng.choice(actors, 2, replace=False)
             rows.append((source, target, ACTIONS[group] if rng.random() < 0.9 else rng.choice(ACTIONS), name_of(day)))
     rows += [(*RARE, name_of(day))] * (30 * burst)
-    # Every label occurs in the first days, so that the modes do not grow.
+    if day == HISTORY + 1:  # an actor that the fits before do not know
+        rows += [("Cuba", "Fiji", "aid", name_of(day))]
+    # Every other label occurs in the first days.
     rows += [(ACTORS[day % 8], ACTORS[(day + 3) % 8], ACTIONS[day % 4], name_of(day))]
     with (folder / "events" / f"{name_of(day)}.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("source", "target", "action", "date"), *rows])

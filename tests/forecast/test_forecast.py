@@ -17,7 +17,7 @@ from allocore.forecast.time_factors import bytes_of_a_path, factor_counts
 from allocore.model.likelihood import odds_of
 from allocore.tensor.count_tensor import with_parts
 from support.errors import refused
-from support.forecast_cases import MONTHS, NAMES, dense_rates, fitted, tensor
+from support.forecast_cases import MONTHS, NAMES, dense_rates, fitted, tensor, with_incomplete
 from support.tiers import parametrize_few
 
 
@@ -277,12 +277,6 @@ def heaviest_half(profile):
         if held >= 0.5 * profile.share_D[profile.heaviest].sum():
             return rows
     raise AssertionError(profile)
-
-
-def with_incomplete(post, periods):
-    """The posterior, as if some periods of its table had been observed in part only."""
-    report = ac.EventReport("custom", files=0, rows=9, kept=9, incomplete=periods)
-    return ac.Posterior(replace(post.record, tensor=with_parts(post.tensor, report=report)))
 
 
 @pytest.fixture(scope="module")

@@ -169,6 +169,21 @@ def test_a_forecast_needs_the_weights_of_its_periods_and_scales_with_them(post):
     assert 0.4 * before < expected[0] < 2.5 * before  # a full month, although the last one was half as long
 
 
+def test_classes_over_time_and_their_forecast_are_per_unit():
+    days = ac.Mode(exposure=np.array([31.0, 28, 31, 30, 31, 30, 31, 15]))
+    post = ac.CP(1, likelihood="poisson", modes={"month": days}, **CHAIN).fit(tensor()).posterior_
+    past = post.class_summary().counts(2, days.exposure).mean_CD[0]
+    assert past @ days.exposure == pytest.approx(post.class_summary().value_C[0])
+    one, month = (post.forecast(1, exposure=[weight]) for weight in (1.0, 31.0))
+    coming = one.by_class()["expected"][0]
+    assert coming == pytest.approx(one.predict([{"month": "2001-09"}])["expected"][0], rel=0.05)
+    assert coming == pytest.approx(month.by_class()["expected"][0])
+    figure = ac.figures.over_time(post, forecast=month)
+    lines = {line.get_gid(): line.get_ydata() for line in figure.panels[0].lines}
+    np.testing.assert_allclose(lines["past"], past)
+    assert lines["coming"][1] == pytest.approx(coming)
+
+
 def test_a_refit_starts_at_the_same_rates_per_unit(posts):
     post = posts["poisson"]
     other = ac.CP(2, likelihood="poisson", modes={"month": ac.Mode(exposure=np.full(8, 3.0))})._spec(MASKED)

@@ -112,6 +112,17 @@ def test_a_run_that_began_elsewhere_is_refused(whole, tmp_path):
         assert found.value.argument == "start"
 
 
+def test_a_run_with_exposures_is_continued_and_one_with_other_weights_is_refused(tmp_path):
+    path = tmp_path / "run.zarr"
+    models = [ac.AlloCore(2, store=path, modes={"when": ac.Mode(exposure=w)}, **ONE_CHAIN) for w in ([1, 2], [1, 3])]
+    models[0].fit(Y, resume=True)
+    assert models[0].fit(Y, resume=True).posterior_.finished
+    for other in (models[1], ac.AlloCore(2, store=path, **ONE_CHAIN)):
+        with pytest.raises(ac.InputError) as found:
+            other.fit(Y, resume=True)
+        assert found.value.argument == "exposure"
+
+
 def test_a_quick_look_is_continued_to_the_whole_fit(tmp_path):
     path = tmp_path / "run.zarr"
     ac.AlloCore(2, store=path, quick=True, **ONE_CHAIN).fit(Y)
@@ -131,7 +142,7 @@ def test_the_command_can_be_repeated(run, data, tmp_path):
     code, out, err = run(*words)
     assert (code, err) == (0, "")
     assert "Run written to" in as_words(out)
-    code, out, err = run(*words)  # without a seed: that of the run also decides which cells are held out
+    code, out, err = run(*words)  # without a seed, that of the run holds
     assert (code, err) == (0, "")
     assert "already complete (2 chains, 4 draws each)" in as_words(out)
     assert_refused(run(*words, "--budget", 3), "--budget", "3", "must be 2, as in the run in --out")

@@ -1,8 +1,11 @@
 """Small runs with a mode of time, and their future rates by plain sums."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import allocore as ac
+from allocore.tensor.count_tensor import with_parts
 
 MONTHS = [f"2017-{month:02d}" for month in range(7, 13)] + [f"2018-{month:02d}" for month in range(1, 7)]
 NAMES = ("who", "whom", "month")
@@ -25,6 +28,12 @@ def fitted(Y, **how):
         2, burn_in=30, draws=5, thin=2, chains=2, seed=3, threads=1, progress=False, **{"likelihood": "poisson"} | how
     )
     return model.fit(Y).posterior_
+
+
+def with_incomplete(post, periods):
+    """The posterior, as if some periods of its table had been observed in part only."""
+    report = ac.EventReport("custom", files=0, rows=9, kept=9, incomplete=periods)
+    return ac.Posterior(replace(post.record, tensor=with_parts(post.tensor, report=report)))
 
 
 def dense_rates(record):

@@ -8,6 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import allocore as ac
+from allocore.tensor.concat import matched_rows
 from support.errors import refused
 from support.tensor_cases import dense_mask, labelled_tensors, patterns_for
 from support.tiers import given_by_tier
@@ -162,3 +163,9 @@ JAN, FEB = (part([[1], [2]], ["A", "B"], [month]) for month in ("2018-01", "2018
 def test_parts_that_do_not_fit_are_refused_with_the_mode_and_the_labels(tensors, options, argument, rule):
     with refused(argument, rule=rule):
         ac.concat(tensors, **{"mode": "when"} | options)
+
+
+def test_new_rows_of_which_no_label_is_known_are_refused():
+    known, new = (ac.as_tensor(np.ones((2, 2), dtype=int), labels=[list(who), list("xy")]) for who in ("ab", "ef"))
+    with refused("Y_new", rule="at least one label"):
+        matched_rows(new, known, 1, new_labels="drop")

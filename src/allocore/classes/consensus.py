@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from html import escape
 from itertools import product
 from pathlib import Path
@@ -43,21 +44,36 @@ _SHARED = 0.5  # two classes are shown with one factor if they have it in this s
 def find_consensus(
     record: Record, folder: Path | None, known: Known | None, start: Numbers | None, progress: bool
 ) -> "Consensus":
-    """Find the consensus of a run, or read it if its folder has it.
+    """Find the consensus of a run, or read it if its folder has it, and compare sets of the chains.
 
     Numbers agree with those in the folder, or else with `known`, or else with `start`, where a refit began.
     """
+    found, numbering = _numbered(
+        record, folder, start.known if known is None and start is not None else known, progress
+    )
+    return Consensus(record, found, numbering, start, _compared_chains(record, found, progress))
+
+
+def _numbered(record: Record, folder: Path | None, known: Known | None, progress: bool) -> tuple[Estimates, Numbers]:
+    """The classes with their numbers and names, from the folder of the run if they are there."""
     saved = read_consensus(folder, record) if folder is not None else None
     if saved and saved.is_of(record) and record.chosen is None:
-        return Consensus(record, saved.estimates, saved.numbers, start)
+        return saved.estimates, saved.numbering
     with draw_bar("consensus", progress) as tick:
         found = estimate_classes(ClassReader(record), tick)
     names = names_of(record.tensor, found.mean_profiles)
-    known = start.known if known is None and start is not None else known
     if folder is not None and record.chosen is None:
-        return Consensus(record, found, number_and_save(folder, record, found, names, known), start)
-    known = saved.numbers.known if saved is not None else known
-    return Consensus(record, found, number_classes(found.mean_profiles, names, known, found.apart), start)
+        return found, number_and_save(folder, record, found, names, known)
+    known = saved.numbering.known if saved is not None else known
+    return found, number_classes(found.mean_profiles, names, known, found.apart)
+
+
+def _compared_chains(record: Record, found: Estimates, progress: bool) -> Reproducibility | None:
+    """How well sets of the chains agree on the classes, if there are enough chains."""
+    if len(record.core_values) < LEAST_CHAINS:
+        return None
+    with draw_bar("comparing chains", progress) as tick:
+        return judge_reproducibility(ClassReader(record), found.mean_profiles, tick)
 
 
 def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
@@ -185,15 +201,6 @@ def class_shares(reader: ClassReader, profiles: Sequence[Floats]) -> Floats:
     return shares
 
 
-def compare_chains(found: "Consensus", record: Record, progress: bool) -> "Consensus":
-    """Return the consensus with how well sets of its chains agree, if there are enough of them."""
-    if len(record.core_values) < LEAST_CHAINS:
-        return found
-    with draw_bar("comparing chains", progress) as tick:
-        halves = judge_reproducibility(ClassReader(record), found.estimates.mean_profiles, tick)
-    return Consensus(record, found.estimates, found.numbering, found._start, halves)
-
-
 def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", progress: bool) -> "Consensus":
     """Return the consensus of new rows, with the classes and numbers of the run that they were folded into.
 
@@ -216,7 +223,7 @@ def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", p
         rows[record.folded_mode].fill(-1)  # all rows of this mode are new
     numbers = carried_over(Numbers(consensus.numbers[chosen], names, consensus.numbering.known), rows)
     of_run = consensus.reproducibility
-    halves = None if of_run is None else replace(of_run, found_by_halves=of_run.found_by_halves[chosen])
+    halves = None if of_run is None else replace(of_run, found_again=of_run.found_again[chosen])
     return Consensus(record, estimates, numbers, reproducibility=halves)
 
 
@@ -272,9 +279,13 @@ class Consensus:
         start: Numbers | None = None,
         reproducibility: Reproducibility | None = None,
     ) -> None:
-        self._record, self.estimates, self.numbering, self._start = record, estimates, numbering, start
+        self._record, self.estimates, self.numbering = record, estimates, numbering
         self.reproducibility = reproducibility
         self.summary: ClassSummary = _summarize(record, estimates, numbering, start, reproducibility)
+
+    @cached_property
+    def _reader(self) -> ClassReader:
+        return ClassReader(self._record)
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -353,7 +364,7 @@ class Consensus:
         >>> found.locations(0, 9).shape == (len(found.share), 5)
         True
         """
-        classes = ClassReader(self._record).read(chain, draw, _MOST_CLASSES)
+        classes = self._reader.read(chain, draw, _MOST_CLASSES)
         centres = directions(self.estimates.mean_profiles)
         ours, clusters = match_similar(
             similarities(directions(classes.profiles), centres, HOLDS), HOLDS, classes.share_C
@@ -514,7 +525,7 @@ def _summarize(
             found.support_draws,
             found.support_chains if chains > 1 else no_chains,
             chains,
-            None if reproducibility is None else reproducibility.found_by_halves,
+            None if reproducibility is None else reproducibility.found_again,
         ),
         apart_C=found.apart,
         location_CM=location_CM,

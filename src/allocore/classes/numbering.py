@@ -70,7 +70,7 @@ class Saved(NamedTuple):
     """The consensus in a run's folder, and what it was made from: chains, draws, and the sweep of the last draw."""
 
     estimates: Estimates
-    numbers: Numbers
+    numbering: Numbers
     chains: int
     draws: int
     sweep: int
@@ -203,12 +203,12 @@ def number_and_save(
     """
     with suppress(OSError), ProcessLock(folder / _LOCK, timeout=_SECONDS):
         saved = _read_again(folder, record)
-        numbers = number_classes(found.mean_profiles, names, saved.numbers.known if saved else known, found.apart)
+        numbers = number_classes(found.mean_profiles, names, saved.numbering.known if saved else known, found.apart)
         if saved is None or (saved.sweep, saved.chains) <= (_made_from(record)[2], len(record.core_values)):
             write_consensus(folder, record, found, numbers)
         return numbers
     saved = _read_again(folder, record)
-    return number_classes(found.mean_profiles, names, saved.numbers.known if saved else known, found.apart)
+    return number_classes(found.mean_profiles, names, saved.numbering.known if saved else known, found.apart)
 
 
 def _read_again(folder: Path, record: Record) -> Saved | None:

@@ -45,7 +45,7 @@ class Reproducibility:
     table : pandas.DataFrame
         A row for each size of the sets, `chains`: the mean `agreement` of two disjoint sets, its standard deviation
         `sd` over random pairs, and the share of all counts `covered` by the classes of a set.
-    found_by_halves : numpy.ndarray
+    found_again : numpy.ndarray
         For each consensus class of the run, how often a half of the chains finds it.
 
     Examples
@@ -59,7 +59,7 @@ class Reproducibility:
 
     agreement: float
     table: pd.DataFrame
-    found_by_halves: Floats
+    found_again: Floats
 
     @property
     def rises(self) -> bool:

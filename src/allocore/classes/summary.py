@@ -13,7 +13,7 @@ that sum to one over the observed rows. The two differ only if cells are missing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -153,13 +153,21 @@ class Factor(Profile):
 class Support(NamedTuple):
     """For each class, the share of draws and of chains that have it (NaN if there is no other), and how many chains.
 
-    `halves_C`, of the consensus of four chains or more: how often half of the chains, by themselves, find the class.
+    `found_again_C`, of the consensus of four chains or more: how often half of the chains, by themselves, find it.
     """
 
     draws_C: Floats
     chains_C: Floats
     chains: int
-    halves_C: Floats | None = None
+    found_again_C: Floats | None = None
+
+
+class Counts(NamedTuple):
+    """Expected counts of classes in the rows of a mode, (C, D), NaN without observed cells; no ends for one draw."""
+
+    mean_CD: Floats
+    low_CD: Floats | None
+    high_CD: Floats | None
 
 
 @dataclass(frozen=True)
@@ -244,6 +252,20 @@ class ClassSummary:
     def factor(self, place: int, mode: int) -> Factor:
         """Return the factor of a class in a mode."""
         return self.factors[mode][int(self.location_CM[place, mode])]
+
+    def counts(self, mode: int, weights_D: Floats | None = None) -> Counts:
+        """Return the expected counts of the classes in the rows of a mode; per unit if the rows have exposures."""
+        profiles, observed_D = self.profiles[mode], self.tensor.missing.observed_rows(mode)
+        value_C = self.value_C
+        if weights_D is not None:  # counted with the weights of the rows, they add up to the size of the class
+            whole_C = np.array([profile.share_D @ weights_D for profile in profiles])
+            value_C = value_C / np.where(whole_C > 0.0, whole_C, 1.0)
+        ends = zip(*((each.share_D, each.low_D, each.high_D) for each in profiles), strict=True)
+        mean, low, high = (
+            None if part[0] is None else np.where(observed_D, value_C[:, None] * np.array(part), np.nan)
+            for part in ends
+        )
+        return Counts(cast("Floats", mean), low, high)
 
     def partners(self, place: int, mode: int) -> tuple[int, ...]:
         """Return the places of the other classes that use the same factor."""

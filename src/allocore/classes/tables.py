@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
-from allocore._io import no_file, result_file
 from allocore._text import first_few
 from allocore.errors import InputError, whole_number
 from allocore.kernels.elementary import Floats, Ints
@@ -26,14 +24,12 @@ from allocore.posterior.predict import expected_counts, free_name, sampled
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
-from allocore.tensor.sql import write_parquet_file
 
 if TYPE_CHECKING:
     from allocore.classes.estimates import ProfileBand
     from allocore.classes.summary import ClassSummary, Profile, ShownMode
 
 TidyTable = Literal["classes", "profiles", "factors"]
-SUFFIXES = (".csv", ".parquet")
 
 # A cell is among the n largest of a product of factors only if the product of its ranks is at most n. Some of the cells
 # may be missing, so this many times n are tried: by rank, and of those by weight.
@@ -167,7 +163,7 @@ def class_table(summary: ClassSummary, top: int) -> pd.DataFrame:
             "share_high": summary.interval_C2[:, 1],
             "support": summary.support.chains_C,
             "support_draws": summary.support.draws_C,
-            "found_again": np.nan if summary.support.halves_C is None else summary.support.halves_C,
+            "found_again": np.nan if summary.support.found_again_C is None else summary.support.found_again_C,
             "apart": summary.apart_C,
         }
     table, places = pd.DataFrame(columns), range(len(summary.value_C))
@@ -290,22 +286,3 @@ def _by_key_and_label(
     table = pd.DataFrame(columns)
     table.attrs["source"] = summary.source
     return table
-
-
-def check_table_path(name: str, path: Path) -> None:
-    """Raise an error if no table can be written at a path: another suffix, a folder, a folder that does not exist."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(name, str(path), f"must end in {' or '.join(SUFFIXES)}")
-    if kind := no_file(path):
-        raise InputError(name, str(path), f"must be a file, and this is {kind}")
-    if not path.resolve().parent.is_dir():
-        raise InputError(name, str(path), f"must be in a folder that exists: {str(path.resolve().parent)!r} does not")
-
-
-def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV or Parquet, by the suffix; an existing file is replaced as a whole."""
-    with result_file(path) as file:
-        if path.suffix.lower() == ".csv":
-            table.to_csv(file, index=False, encoding="utf-8", lineterminator="\n")
-        else:
-            write_parquet_file(table, [str(name) for name in table], file.name)

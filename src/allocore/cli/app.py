@@ -36,6 +36,7 @@ from allocore._text import visible
 from allocore.errors import NO_VALUE, InputError, StoreError
 from allocore.progress import log, set_log
 from allocore.report.objects import FORMAT, plain
+from allocore.tensor.files import check_suffix
 
 # Also a table in the documentation (docs/_extensions/command_reference.py).
 EXIT_CODES = {
@@ -434,6 +435,17 @@ def check_file(argument: str, path: Path | None) -> None:
     if not folder.is_dir():
         raise InputError(argument, str(path), f"must be in a folder that exists, and {str(folder)!r} does not")
     _check_writable(folder)
+
+
+def check_tables(**paths: Path | None) -> None:
+    """Refuse files for tables, by argument, that have another suffix, cannot be written, or are the same file."""
+    taken: dict[Path, str] = {}
+    for argument, path in paths.items():
+        if path is not None:
+            check_suffix(path, argument)
+            check_file(argument, path)
+            if (first := taken.setdefault(path.resolve(), argument)) != argument:
+                raise InputError(argument, str(path), f"must be another file than `{first}`")
 
 
 def check_folder(argument: str, path: Path, file: Path | None = None) -> None:

@@ -1,6 +1,5 @@
 """Commands that fit: fit, resume, and fold-in, which adds new rows to a fit."""
 
-import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,7 +130,6 @@ def fit(
         known = likelihood_for(likelihood["likelihood"], Y.max, likelihood["dispersion_by"])
         chosen.check_likelihood({**likelihood, "likelihood": known})
     before = _size_of(out) if out is not None and goes_on else None
-    seed = _seed(seed, out if goes_on else None)
     split = None
     if hold_out is not None:
         split = ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), hold_out_seed)
@@ -157,15 +155,6 @@ def _goes_on(out: Path | None, chosen: ChosenModel) -> bool:
     if chosen.settings.get("quick"):
         raise InputError("resume", True, "must be left out with `quick`")
     return out.exists()
-
-
-def _seed(seed: int | None, run: Path | None) -> int:
-    """The seed of a fit: the given one, that of a run which goes on, or a new one."""
-    from allocore.storage.zarr_format import read_attributes
-
-    if seed is not None:
-        return whole_number("seed", seed, least=0)
-    return secrets.randbits(32) if run is None else int(read_attributes(run)["seed"])
 
 
 def _print_run(console: Output, posterior: "ac.Posterior", path: Path | None, before: dict[str, int] | None) -> None:

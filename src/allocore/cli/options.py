@@ -324,16 +324,14 @@ def print_data(console: Output, Y: ac.CountTensor, *, binary: bool = False, heav
         console.print(Text(repr(Y)))
 
 
-def exposures_given(given: Sequence[str] | None) -> "dict[str, pd.Series[Any]]":
-    """Return the weights of labels by mode, from texts such as month=days.csv."""
-    found: dict[str, pd.Series[Any]] = {}
+def exposures_given(given: Sequence[str] | None) -> "list[tuple[str, pd.Series[Any]]]":
+    """Return modes and the weights of their labels, from texts such as month=days.csv."""
+    found = []
     for text in given or ():
         mode, equals, path = text.partition("=")
         if not (mode and equals and path):
             raise InputError("exposure", text, "must be a mode and a file, such as month=days.csv")
-        if mode in found:
-            raise InputError("exposure", text, "must name each mode once")
-        found[mode] = exposure_in(Path(path))
+        found.append((mode, exposure_in(Path(path))))
     return found
 
 
@@ -349,16 +347,19 @@ def exposure_in(path: Path) -> "pd.Series[Any]":
     return pd.Series(pd.to_numeric(weights, errors="coerce").to_numpy(float), index=labels.astype(str))
 
 
-def modes_with(exposures: "dict[str, pd.Series[Any]]", Y: ac.CountTensor) -> dict[str | int, ac.Mode] | None:
+def modes_with(exposures: "Sequence[tuple[str, pd.Series[Any]]]", Y: ac.CountTensor) -> dict[str, ac.Mode]:
     """Return the setting `modes` of a model of a tensor."""
-    modes: dict[str | int, ac.Mode] = {}
-    for mode, weights in exposures.items():
-        name = mode_given(mode, Y.mode_names)
-        if name not in (*Y.mode_names, *range(Y.ndim)):
+    modes: dict[str, ac.Mode] = {}
+    for mode, weights in exposures:
+        known = mode_given(mode, Y.mode_names)
+        if known not in (*Y.mode_names, *range(Y.ndim)):
             near = did_you_mean(mode, Y.mode_names)
             raise InputError("exposure", mode, f"must be for a mode of DATA, one of {', '.join(Y.mode_names)}{near}")
+        name = Y.mode_names[Y.mode(known)]
+        if name in modes:
+            raise InputError("exposure", mode, "must name each mode once")
         modes[name] = ac.Mode(exposure=weights)
-    return modes or None
+    return modes
 
 
 def mode_given(mode: str, mode_names: tuple[str, ...]) -> str | int:

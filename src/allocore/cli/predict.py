@@ -11,7 +11,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore._text import plain_number
-from allocore.cli.app import Output, app, check_file
+from allocore.cli.app import Output, app, check_file, check_tables
 from allocore.cli.options import (
     OnError,
     RunPath,
@@ -25,7 +25,7 @@ from allocore.cli.options import (
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentences
 from allocore.progress import waiting
-from allocore.tensor.files import check_suffix, read_frame, write_frame
+from allocore.tensor.files import read_frame, write_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,9 +69,7 @@ def evaluate(
     from allocore.report.objects import evaluation_object
     from allocore.report.terminal import evaluation_report
 
-    if out is not None:
-        check_suffix(out, "out")
-        check_file("out", out)
+    check_tables(out=out)
     given = None if test is None else _read_test(test)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("scoring cells", in_logs_only=True):
@@ -119,12 +117,7 @@ def check(
     from allocore.report.objects import check_object
     from allocore.report.terminal import check_report
 
-    for argument, path in (("out", out), ("labels", labels)):
-        if path is not None:
-            check_suffix(path, argument)
-            check_file(argument, path)
-    if out is not None and labels is not None and out.resolve() == labels.resolve():
-        raise InputError("labels", str(labels), "must be another file than `out`")
+    check_tables(out=out, labels=labels)
     _check_figure(figure)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("simulating tensors", in_logs_only=True):
@@ -213,10 +206,7 @@ def forecast(
     """
     if cells is not None and by:
         raise InputError("cells", str(cells), "must be left out if `by` is given")
-    for argument, path in (("out", out), ("draws_out", draws_out)):
-        if path is not None:
-            check_suffix(path, argument)
-            check_file(argument, path)
+    check_tables(out=out, draws_out=draws_out)
     _check_figure(figure)
     asked = None if cells is None else read_frame(cells, "cells")
     weights = None if exposure is None else exposure_in(exposure)
@@ -302,12 +292,13 @@ def _print_changes(found: "ac.Forecast", console: Output) -> None:
         console.print(Text(unchanged))
     horizon = len(found.periods)
     which = "complete " if found.last_incomplete else ""
+    per = "per period" if found.record.spec.exposure(found.coming.mode) is None else "per period and unit of exposure"
     before = f"the last {which}period" if horizon == 1 else f"the mean of the last {horizon} {which}periods"
     for number in order:
         row = changes.loc[number]
         verb = "rise" if row["expected"] > row["last"] else "fall"
         interval = f"90% interval {row['low']:,.1f} to {row['high']:,.1f}"
-        change = f"from {row['last']:,.1f} ({before}) to {row['expected']:,.1f} per period in its home cells"
+        change = f"from {row['last']:,.1f} ({before}) to {row['expected']:,.1f} {per} in its home cells"
         console.print(Text(f"Class {number}, {row['name']}: expected to {verb} {change} ({interval})."))
 
 
@@ -404,9 +395,7 @@ def predict(
     from allocore.posterior.check import sum_findings
 
     whole_number("rows", rows)
-    if out is not None:
-        check_suffix(out, "out")
-        check_file("out", out)
+    check_tables(out=out)
     asked = read_frame(cells, "cells")
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("predicting"):

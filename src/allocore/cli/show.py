@@ -10,19 +10,19 @@ from rich.text import Text
 import allocore as ac
 from allocore._io import result_file
 from allocore._text import visible
-from allocore.cli.app import Output, app, check_file, check_folder, check_open, open_page
+from allocore.cli.app import Output, app, check_file, check_folder, check_open, check_tables, open_page
 from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath, takes_output
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentence
 from allocore.progress import waiting
-from allocore.tensor.files import check_suffix, write_frame
+from allocore.tensor.files import write_frame
 
 if TYPE_CHECKING:
-    from allocore.classes.summary import ClassSummary, ShownDraw
+    from allocore.classes.summary import ShownDraw
     from allocore.classes.tables import TidyTable
 
 
-_WRITE = "Also write a table to this file (.csv, .parquet):"
+_WRITE = "Also write a table to this file (.csv, .tsv, .parquet):"
 ClassesOut = Annotated[
     Path | None,
     typer.Option(help=f"{_WRITE} a row per class, with its name, share, interval, support, and factor in every mode."),
@@ -36,6 +36,7 @@ FactorsOut = Annotated[
 ]
 
 
+_FOUND = 3  # the exit code of surprises that were found
 _TABLE_FORMATS = {".tex": "latex", ".md": "markdown", ".html": "html"}
 
 
@@ -87,7 +88,7 @@ def summary(
     whole_number("rows", rows)
     top = whole_number("top", top) if top is not None else 3 if number is None else 10
     shown = _draw_given(draw)
-    wanted = _tables_given(out, profiles, factors)
+    check_tables(out=out, profiles=profiles, factors=factors)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     classes = posterior.class_summary(shown, chain=chain)
     if number is None:
@@ -102,40 +103,13 @@ def summary(
         found = objects.class_object(classes, classes.place(number, "class"), top)
         console.keep(**{"class": found}, top_cells=posterior.top_cells(number, top, draw=shown, chain=chain))
         console.print(class_details(posterior, number, top, draw=shown, chain=chain))
-    if wanted:
-        _write_tables(console, classes, wanted, top)
-
-
-def _tables_given(classes: Path | None, profiles: Path | None, factors: Path | None) -> dict["TidyTable", Path]:
-    from allocore.classes.tables import check_table_path
-
-    asked: tuple[tuple[TidyTable, str, Path | None], ...] = (
-        ("classes", "out", classes),
-        ("profiles", "profiles", profiles),
-        ("factors", "factors", factors),
-    )
-    wanted: dict[TidyTable, Path] = {}
-    taken: dict[Path, str] = {}
-    for what, argument, path in asked:
-        if path is None:
-            continue
-        check_table_path(argument, path)
-        if (first := taken.setdefault(path.resolve(), argument)) != argument:
-            raise InputError(argument, str(path), f"must be another file than `{first}`")
-        wanted[what] = path
-    return wanted
-
-
-def _write_tables(console: Output, classes: "ClassSummary", wanted: dict["TidyTable", Path], top: int) -> None:
-    from allocore.classes.tables import write_table
-
-    console.print()
-    for what, path in wanted.items():
-        write_table(classes.to_frame(what, top), path)
-        console.wrote(path, f"Table of all {what} ({classes.source}) written to {path}")
-
-
-_FOUND = 3
+    tables: dict[TidyTable, Path | None] = {"classes": out, "profiles": profiles, "factors": factors}
+    if any(tables.values()):
+        console.print()
+    for what, path in tables.items():
+        if path is not None:
+            write_frame(classes.to_frame(what, top), path)
+            console.wrote(path, f"Table of all {what} ({classes.source}) written to {path}")
 
 
 @app.command()
@@ -168,12 +142,7 @@ def diff(
     from allocore.report.terminal import diff_report
 
     whole_number("rows", rows)
-    for argument, path in (("out", out), ("labels", labels)):
-        if path is not None:
-            check_suffix(path, argument)
-            check_file(argument, path)
-    if out is not None and labels is not None and out.resolve() == labels.resolve():
-        raise InputError("labels", str(labels), "must be another file than `out`")
+    check_tables(out=out, labels=labels)
     before, after = (ac.open_run(run, on_error=on_error) for run in (old, new))  # type: ignore[arg-type]
     found = ac.diff(before, after)
     console.keep(differences=found.table, labels=found.labels, findings=found.findings)
@@ -215,9 +184,7 @@ def surprises(
 
     if threshold is not None and not 0.0 < threshold < 1.0:
         raise InputError("threshold", threshold, "must be a probability above 0 and below 1")
-    if out is not None:
-        check_suffix(out, "out")
-        check_file("out", out)
+    check_tables(out=out)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("searching for surprises", in_logs_only=True):
         found = posterior.surprises(top=whole_number("top", top))

@@ -342,7 +342,7 @@ class Forecast:
         return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval), weights_T)
 
     def by_class(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return the expected counts of the classes in the coming periods.
+        """Return the expected counts of the classes in the coming periods; per unit if the periods have exposures.
 
         The counts are those of the class itself, not of its home cells. They continue the profile of the class over
         time, as if a coming period had as many observed cells as a past one has on average.
@@ -523,10 +523,11 @@ def _relative_paths(forecast: Forecast, summary: ClassSummary) -> Floats:
     """What each class expects in each coming period, relative to its whole past, (C, paths, H); NaN if not held.
 
     A class has one factor of time in a draw, so this is the sum of its coming rows over that of the observed ones, with
-    the odds of each period if the dispersion differs by period.
+    the odds of each period if the dispersion differs by period. If periods have exposures, the past is counted with
+    them, and the coming rows are per unit.
     """
     mode = forecast.coming.mode
-    past, future = forecast.fitted.record.per_unit(mode), forecast.record.per_unit(mode)
+    past, future = forecast.fitted.record, forecast.record.per_unit(mode)
     observed_T, by_period = past.tensor.missing.observed_rows(mode), past.spec.dispersion_by == mode
     chains, draws = past.core_values.shape[:2]
     paths, found = future.core_values.shape[1] // draws, []

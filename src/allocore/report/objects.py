@@ -78,7 +78,7 @@ def run_object(posterior: "Fit", *, being_written: bool = False) -> dict[str, An
         "seed": record.seed,
         "allocore": None if record.attributes is None else record.attributes["inference_library_version"],
         "finished": record.complete,
-        "preliminary": record.full is not None,
+        "preliminary": record.preliminary,
         "being_written": being_written,
         "chains": {"done": chains, "planned": record.planned_chains or chains},
         "sweeps": {"done": sweeps, "planned": schedule.sweeps, "burn_in": schedule.burn_in, "thin": schedule.thin},
@@ -134,6 +134,7 @@ def class_object(summary: "ClassSummary", place: int, top: int) -> dict[str, Any
         "high": high,
         "support": summary.support.chains_C[place],
         "support_draws": summary.support.draws_C[place],
+        "found_again": None if summary.support.found_again_C is None else summary.support.found_again_C[place],
         "apart": summary.apart_C[place],
         "modes": {name: _profile(summary, place, mode, top) for mode, name in enumerate(summary.mode_names)},
     }

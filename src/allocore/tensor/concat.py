@@ -321,7 +321,11 @@ def _without_new_labels(new: CountTensor, fitted: CountTensor, along: int) -> Co
     for mode, (own, theirs) in enumerate(zip(new.labels, fitted.labels, strict=True)):
         if mode != along and isinstance(own, tuple) and isinstance(theirs, tuple):
             known[mode] = np.isin(np.array(own), np.array(theirs))
-            found[fitted.mode_names[mode]] = [own[row] for row in np.flatnonzero(~known[mode]).tolist()]
+            name = fitted.mode_names[mode]
+            found[name] = [own[row] for row in np.flatnonzero(~known[mode]).tolist()]
+            if not known[mode].any():
+                rule = f"must have at least one label of the fitted tensor in mode {name!r}"
+                raise InputError("Y_new", Described(f"a tensor with {_shown(own)} in mode {name!r}"), rule)
     labels = {name: each for name, each in found.items() if each}
     if not labels:
         return new

@@ -556,6 +556,6 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """Write a table without its index, completely or not at all."""
     with result_file(path) as file:
         if path.suffix.lower() != ".parquet":
-            frame.to_csv(file, sep=_SEPARATORS[path.suffix.lower()], index=False)
+            frame.to_csv(file, sep=_SEPARATORS[path.suffix.lower()], index=False, lineterminator="\n")
         else:
             write_parquet_file(frame, [str(name) for name in frame], file.name)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 import allocore as ac
 from support.errors import refused
-from support.forecast_cases import MONTHS, fitted, tensor
+from support.forecast_cases import MONTHS, fitted, tensor, with_incomplete
 from support.handmade_posterior import posterior
 
 
@@ -41,6 +41,17 @@ def test_the_forecast_is_attached_to_the_last_period(post, forecast):
     assert coming[0] == drawn(figure.panels[0], "past")[-1]
     np.testing.assert_allclose(coming[1:], expected[expected["class"] == 0]["expected"])
     assert "the forecast of 2018-07 to 2018-08" in figure.caption
+
+
+def test_incomplete_periods_are_hollow_points_and_the_forecast_begins_before_them(post):
+    cut_off = with_incomplete(post, {MONTHS[-1]: (12, 30)})
+    with pytest.warns(UserWarning, match=MONTHS[-1]):
+        figure = ac.figures.over_time(cut_off, [0], forecast=cut_off.forecast(1))
+    lines = {line.get_gid(): line for line in figure.panels[0].lines}
+    assert lines["incomplete"].get_xdata().tolist() == [11]
+    assert np.isnan(lines["past"].get_ydata()[11])
+    assert lines["coming"].get_xdata().tolist() == [10, 12]
+    assert lines["coming"].get_ydata()[0] == lines["past"].get_ydata()[10]
 
 
 def test_the_classes_of_a_forecast_add_up_to_the_rates_of_its_paths(post, forecast):

@@ -1,5 +1,7 @@
 """The forecast on the page: the total, the largest classes, what the bands mean, and the numbers as a table."""
 
+import pytest
+
 from allocore.report.page.payload import payload
 from support import forecast_cases
 from support.browser_tab import needs_browser
@@ -23,6 +25,18 @@ def test_the_total_and_the_classes_have_a_past_a_future_and_a_legend(opened):
     assert rows[-1].startswith("2018-08")
     page.click(".panel >> nth=1 >> h2 a")
     page.wait_for_selector("h1:has-text('Class 0')")
+
+
+def test_incomplete_periods_are_hollow_points(opened):
+    post = forecast_cases.with_incomplete(forecast_cases.fitted(forecast_cases.tensor()), {"2018-06": (12, 30)})
+    with pytest.warns(UserWarning, match="2018-06"):
+        forecast = post.forecast(2)
+    seen = opened(payload(post, "Title", forecast=forecast))
+    page = seen.go("forecast")
+    page.wait_for_selector(".panel >> nth=0 >> .chart svg .incomplete circle")
+    assert "○counts of an incomplete period" in seen.texts(".legend >> nth=0 >> li")
+    page.click(".panel >> nth=0 >> summary")
+    assert seen.texts(".panel >> nth=0 >> tbody tr")[11].strip().endswith("(incomplete)")
 
 
 def test_a_page_without_a_forecast_has_no_such_view(opened):

@@ -1,7 +1,8 @@
 """The classes over time: how many counts each is expected to have in every period, and in the coming ones.
 
 A class has a panel of its own, or the classes are stacked. The expected counts of the past are those of the observed
-cells; a period without observed cells is a gap. Those of a forecast are on the same scale (`Forecast.by_class`).
+cells; a period without observed cells is a gap. Those of a forecast are on the same scale (`Forecast.by_class`). If
+periods have exposures, both are per unit.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from allocore.classes.names import share_words, source_words
 from allocore.classes.summary import ClassSummary, ShownDraw, ShownMode
 from allocore.errors import NO_VALUE, InputError
 from allocore.forecast.forecast import Forecast
-from allocore.kernels.elementary import Floats
+from allocore.kernels.elementary import Flags, Floats
 from allocore.report.figures import style
 from allocore.report.figures.style import Figure, date_ticks, figure_or_axes, fitting_ticks, width, wrapped
 from allocore.report.fit import Fit, shown_summary
@@ -97,7 +98,7 @@ def over_time(
         chosen = [summary.place(number) for number in numbers]
         if not 1 <= len(chosen) <= (60 if kind == "panels" else most):
             raise InputError("numbers", numbers, f"must name 1 to {60 if kind == 'panels' else most} classes")
-    shown = _Course.of(summary, place, forecast)
+    shown = _Course.of(summary, place, forecast, post.record.spec.exposure(place))
     with style.look():
         draw_kind = _panels if kind == "panels" else _stacked
         sheet = draw_kind(summary, chosen, shown, ax)
@@ -129,7 +130,9 @@ class _Course(NamedTuple):
     """Expected counts of all classes by period: past and coming, (C, T) and (C, H), with intervals if known."""
 
     mode: str
+    unit: str
     labels: list[str]
+    incomplete_T: Flags
     mean_CT: Floats
     low_CT: Floats | None
     high_CT: Floats | None
@@ -138,24 +141,17 @@ class _Course(NamedTuple):
     high_CH: Floats
 
     @classmethod
-    def of(cls, summary: ClassSummary, place: int, forecast: Forecast | None) -> "_Course":
+    def of(cls, summary: ClassSummary, place: int, forecast: Forecast | None, weights_T: Floats | None) -> "_Course":
         labels = [str(label) for label in summary.modes[place].labels]
-        observed_T = summary.tensor.missing.observed_rows(place)
-        value_C1 = summary.value_C[:, None]
-
-        def counts(part: str) -> Floats | None:
-            shares = [getattr(profile, part) for profile in summary.profiles[place]]
-            return None if shares[0] is None else np.where(observed_T, value_C1 * np.array(shares), np.nan)
-
-        mean_CT = counts("share_D")
-        assert mean_CT is not None
-        coming = np.empty((3, len(value_C1), 0))
+        incomplete_T = np.isin(labels, list(summary.tensor.incomplete))
+        coming = np.empty((3, len(summary.value_C), 0))
         if forecast is not None:
             table = forecast.by_class()
             ends = ("expected", "low", "high")
             coming = np.array([_wide(table, name, summary, forecast) for name in ends])
             labels += forecast.periods
-        return cls(summary.mode_names[place], labels, mean_CT, counts("low_D"), counts("high_D"), *coming)
+        unit = "" if weights_T is None else " per unit"
+        return cls(summary.mode_names[place], unit, labels, incomplete_T, *summary.counts(place, weights_T), *coming)
 
     @property
     def periods(self) -> int:
@@ -203,7 +199,7 @@ def _panels(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes |
 def _write_key(sheet: style.Sheet, summary: ClassSummary, shown: _Course) -> None:
     source = source_words(summary)
     sheet.text(0.04, 0.04, source, **style.NOTE)
-    samples = [style.Sample(f"{summary.counted} by {shown.mode}", style.BLUE)]
+    samples = [style.Sample(f"{summary.counted}{shown.unit} by {shown.mode}", style.BLUE)]
     samples += [style.Sample("90% interval", style.BLUE, _BAND)] if shown.low_CT is not None else []
     if shown.coming_CH.size:
         samples += [style.Sample("forecast", _COMING), style.Sample("its 90% interval", _COMING, _BAND)]
@@ -213,17 +209,22 @@ def _write_key(sheet: style.Sheet, summary: ClassSummary, shown: _Course) -> Non
 
 def _draw_course(ax: Axes, shown: _Course, place: int) -> None:
     x, periods = np.arange(len(shown.labels)), shown.periods
-    past = shown.mean_CT[place]
+    past, complete = shown.mean_CT[place], np.where(shown.incomplete_T, np.nan, shown.mean_CT[place])
     if shown.low_CT is not None and shown.high_CT is not None:
         low, high = shown.low_CT[place], shown.high_CT[place]
         ax.fill_between(x[:periods], low, high, color=style.BLUE, alpha=_BAND, linewidth=0.0, gid="band")
     few: dict[str, Any] = {"marker": "o", "markersize": 1.8} if periods <= 40 else {}
-    ax.plot(x[:periods], past, color=style.BLUE, linewidth=1.0, gid="past", **few)
+    ax.plot(x[:periods], complete, color=style.BLUE, linewidth=1.0, gid="past", **few)
+    if shown.incomplete_T.any():
+        hollow: dict[str, Any] = {"markerfacecolor": "none", "markersize": 3, "markeredgewidth": 0.7}
+        rows = np.flatnonzero(shown.incomplete_T)
+        ax.plot(rows, past[rows], "o", color=style.BLUE, gid="incomplete", **hollow)
     if shown.coming_CH.size:
-        # From the last period on, so that the two are joined.
-        after = x[periods - 1 :]
+        # From the last complete period on, so that the two are joined.
+        last = max(np.flatnonzero(np.isfinite(complete)), default=periods - 1)
+        after = np.append(last, x[periods:])
         middle, low, high = (
-            np.append(past[-1], values_CH[place]) for values_CH in (shown.coming_CH, shown.low_CH, shown.high_CH)
+            np.append(past[last], values_CH[place]) for values_CH in (shown.coming_CH, shown.low_CH, shown.high_CH)
         )
         ax.fill_between(after, low, high, color=_COMING, alpha=_BAND, linewidth=0.0, gid="coming band")
         ax.plot(after, middle, color=_COMING, linewidth=1.0, gid="coming")
@@ -269,7 +270,7 @@ def _stacked(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes 
         panel.axvline(shown.periods - 1, color=style.INK, linewidth=0.6, linestyle=(0, (2, 2)))
     panel.set_ylim(0.0, float(np.nanmax(below)) * 1.04)
     _dress(panel, shown, 5)
-    panel.set_ylabel(f"{summary.counted} by {shown.mode}", **style.NOTE, labelpad=3)
+    panel.set_ylabel(f"{summary.counted}{shown.unit} by {shown.mode}", **style.NOTE, labelpad=3)
     note = "; paler after the dashed line: forecast" if shown.coming_CH.size else ""
     sheet.text(0.04, 0.04, f"{source_words(summary)}{note}", **style.NOTE)
     top, left = _KEY + 0.1, sheet.width - names + 0.05
@@ -289,7 +290,9 @@ def _caption(summary: ClassSummary, chosen: list[int], shown: _Course, kind: str
     coming = f" After the dashed line: the forecast of {shown.labels[shown.periods]}" if shown.coming_CH.size else ""
     if coming:
         coming += f" to {shown.labels[-1]}." if shown.coming_CH.shape[1] > 1 else "."
+    if kind != "stacked" and shown.incomplete_T.any():
+        bands += " Hollow points are incomplete periods."
     return (
-        f"The {summary.counted} of classes {numbers} by {shown.mode}, {how}: {summary.source}, "
+        f"The {summary.counted}{shown.unit} of classes {numbers} by {shown.mode}, {how}: {summary.source}, "
         f"in the observed cells.{bands}{coming}"
     )

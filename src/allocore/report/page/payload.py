@@ -23,7 +23,7 @@ from allocore.classes.tables import top_cells
 from allocore.diagnosis import Diagnosis
 from allocore.findings import sentences
 from allocore.forecast.forecast import Forecast
-from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
 from allocore.posterior.check import check_rows
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
@@ -281,13 +281,15 @@ def _forecast(forecast: Forecast, summary: ClassSummary) -> dict[str, Any]:
     total_T = np.where(observed_T, compared.past.by_period([{}], compared.tensor)[0], np.nan)
     levels = ("0.05", "0.25", "0.5", "0.75", "0.95")
     fan = forecast.quantiles([{forecast.mode: period} for period in forecast.periods], [float(each) for each in levels])
-    classes = [] if forecast.fitted.class_summary() is not summary else _class_forecasts(forecast, summary, observed_T)
+    classes = [] if forecast.fitted.class_summary() is not summary else _class_forecasts(forecast, summary)
     return {
         "mode": forecast.mode,
         "labels": labels,
         "starts": [_start(label) for label in labels] if label_kind(labels) == "time" else None,
         "periods": len(total_T),
+        "incomplete": [row for row, label in enumerate(labels) if label in summary.tensor.incomplete],
         "words": list(forecast.sentences),
+        "perUnit": forecast.record.spec.exposure(place) is not None,
         "total": {
             "past": [_number(value) for value in total_T.tolist()],
             "median": [_number(value) for value in fan["0.5"]],
@@ -298,23 +300,22 @@ def _forecast(forecast: Forecast, summary: ClassSummary) -> dict[str, Any]:
     }
 
 
-def _class_forecasts(forecast: Forecast, summary: ClassSummary, observed_T: Flags) -> list[dict[str, Any]]:
+def _class_forecasts(forecast: Forecast, summary: ClassSummary) -> list[dict[str, Any]]:
     """The expected counts of the largest classes by period."""
     by_class = dict(tuple(forecast.by_class().groupby("class")))
+    past = summary.counts(forecast.coming.mode, forecast.fitted.record.spec.exposure(forecast.coming.mode))
     found = []
     for c in summary.apart_last[:_FORECAST_CLASSES].tolist():
-        profile, table = summary.profile(c, forecast.coming.mode), by_class[int(summary.number_C[c])]
+        table = by_class[int(summary.number_C[c])]
         if not np.isfinite(table["expected"]).all():
             continue
-        counts = [
-            None if part is None else np.where(observed_T, summary.value_C[c] * part, np.nan)
-            for part in (profile.share_D, profile.low_D, profile.high_D)
-        ]
         found.append(
             {
                 "number": int(summary.number_C[c]),
-                "past": [_number(value) for value in counts[0]] if counts[0] is not None else [],
-                "band": None if counts[1] is None or counts[2] is None else _pairs(counts[1], counts[2]),
+                "past": [_number(value) for value in past.mean_CD[c]],
+                "band": None
+                if past.low_CD is None or past.high_CD is None
+                else _pairs(past.low_CD[c], past.high_CD[c]),
                 "coming": [_number(value) for value in table["expected"]],
                 "comingBand": _pairs(table["low"], table["high"]),
             }

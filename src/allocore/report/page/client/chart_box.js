@@ -28,6 +28,9 @@ export const lineSample = (colour, dash = "solid") =>
 export const bandSample = (colour, opacity = null) =>
   make("span", { class: "bandsample", style: `background:${colour}${opacity === null ? "" : `;opacity:${opacity}`}` });
 
+export const hollowSample = (colour) =>
+  make("span", { class: "pointsample", style: `color:${colour}`, "aria-hidden": "true" }, "○");
+
 // The samples of series of lines, and of series of points, in their order.
 export const seriesLine = (turn) => lineSample(SERIES[turn % SERIES.length], dashOf(turn)[0]);
 export const seriesPoint = (turn) =>

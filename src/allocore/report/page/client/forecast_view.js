@@ -1,6 +1,6 @@
 // The coming periods: the total of all cells with its intervals, and the largest classes.
 
-import { bandSample, charted, legend, lineSample } from "./chart_box.js";
+import { bandSample, charted, hollowSample, legend, lineSample } from "./chart_box.js";
 import { ACCENT, FAINT_INK, ROOM_BELOW, SERIES, base, tickMargin, tipStyle } from "./chart_style.js";
 import { classLink, link, make, nameOf, panel } from "./elements.js";
 import { LEVEL, classNumbered, given } from "./model.js";
@@ -10,7 +10,7 @@ const COMING = SERIES[1];
 const [WIDE, NARROW] = [0.18, 0.3];
 
 export function forecastView() {
-  const { labels, periods, mode, words, total, classes } = given.forecast;
+  const { labels, periods, incomplete, mode, words, perUnit, total, classes } = given.forecast;
   return [
     make("h1", {}, "Forecast"),
     make(
@@ -25,6 +25,7 @@ export function forecastView() {
       "The total of all cells",
       legend([
         [lineSample(ACCENT), "counts"],
+        incomplete.length ? [hollowSample(ACCENT), "counts of an incomplete period"] : null,
         [lineSample(COMING), "median of the forecast"],
         [bandSample(COMING, WIDE + NARROW), "50% interval"],
         [bandSample(COMING, WIDE), LEVEL],
@@ -41,7 +42,7 @@ export function forecastView() {
           "p",
           { class: "quiet" },
           `The ${plural(classes.length, "largest class", "largest classes")}: ${given.counted} by ${mode}, `,
-          "in as many cells as were observed on average.",
+          `in as many cells as were observed on average${perUnit ? ", per unit of exposure" : ""}.`,
         )
       : null,
     classes.length
@@ -86,10 +87,10 @@ function rowsOf(values, bands) {
 }
 
 function totalRows() {
-  const { labels, periods, total } = given.forecast;
+  const { labels, periods, incomplete, total } = given.forecast;
   return labels.map((label, n) =>
     n < periods
-      ? [label, amount(total.past[n]), "", "", ""]
+      ? [label, `${amount(total.past[n])}${incomplete.includes(n) ? " (incomplete)" : ""}`, "", "", ""]
       : [
           label,
           "",
@@ -100,12 +101,14 @@ function totalRows() {
 
 const shown = (each) => (Array.isArray(each) ? rangeWords(each) : each);
 
-// The past, and what is expected of the coming periods, with bands; the forecast begins at the last period.
+// The past, and what is expected of the coming periods, with bands; the forecast begins at the last complete period.
+// Incomplete periods are hollow points.
 function overTime({ past, pastBand, coming, bands, height }) {
-  const { labels, starts, periods } = given.forecast;
+  const { labels, starts, periods, incomplete } = given.forecast;
   const moments = labels.map((_, n) => (starts ? new Date(starts[n]) : n));
   const before = past.map((value, n) => ({ moment: moments[n], label: labels[n], value }));
-  const last = before.at(-1);
+  const complete = before.map((each, n) => (incomplete.includes(n) ? { ...each, value: null } : each));
+  const last = complete.findLast(({ value }) => value !== null) ?? before.at(-1);
   const after = coming.map((value, n) => ({ moment: moments[periods + n], label: labels[periods + n], value }));
   const ends = (pairs) => pairs.map(([low, high], n) => ({ moment: moments[periods + n], low, high }));
   const joined = (pairs) => [{ moment: last.moment, low: last.value, high: last.value }, ...ends(pairs)];
@@ -139,8 +142,12 @@ function overTime({ past, pastBand, coming, bands, height }) {
             className: "coming",
           }),
         ),
-        Plot.ruleX([last.moment], { stroke: FAINT_INK, strokeDasharray: "3 3" }),
-        Plot.lineY(before, { x: "moment", y: "value", stroke: ACCENT, strokeWidth: 1.8 }),
+        Plot.ruleX([moments[periods - 1]], { stroke: FAINT_INK, strokeDasharray: "3 3" }),
+        Plot.dot(
+          incomplete.map((n) => before[n]),
+          { x: "moment", y: "value", stroke: ACCENT, r: 3, className: "incomplete" },
+        ),
+        Plot.lineY(complete, { x: "moment", y: "value", stroke: ACCENT, strokeWidth: 1.8 }),
         Plot.lineY([last, ...after], { x: "moment", y: "value", stroke: COMING, strokeWidth: 1.8 }),
         Plot.ruleY([0], { stroke: FAINT_INK }),
         Plot.tip(
