@@ -48,7 +48,7 @@ def as_bytes(model):
 def test_fit_takes_a_target_that_changes_nothing(name, fitted):
     first, second, *others = inspect.signature(MODELS[name]().fit).parameters.values()
     assert (first.name, second.name) == ("Y", "y")
-    assert all(each.kind is inspect.Parameter.KEYWORD_ONLY and each.default is None for each in others)
+    assert all(each.kind is inspect.Parameter.KEYWORD_ONLY and not each.default for each in others)
     assert as_bytes(MODELS[name]().fit(SMALL, np.arange(4))) == as_bytes(fitted[name])
     assert as_bytes(MODELS[name]().fit(SMALL, y=None)) == as_bytes(fitted[name])
 

@@ -20,6 +20,7 @@ def test_the_total_and_the_classes_have_a_past_a_future_and_a_legend(opened):
     assert seen.texts(".legend >> nth=0 >> li") == ["counts", "median of the forecast", "50% interval", "90% interval"]
     assert seen.texts(".legend >> nth=1 >> li")[-2:] == ["forecast", "its 90% interval"]
     page.click(".panel >> nth=0 >> summary")
+    page.wait_for_selector(".panel >> nth=0 >> tbody tr")
     rows = seen.texts(".panel >> nth=0 >> tbody tr")
     assert len(rows) == 14
     assert rows[-1].startswith("2018-08")
@@ -36,6 +37,7 @@ def test_incomplete_periods_are_hollow_points(opened):
     page.wait_for_selector(".panel >> nth=0 >> .chart svg .incomplete circle")
     assert "○counts of an incomplete period" in seen.texts(".legend >> nth=0 >> li")
     page.click(".panel >> nth=0 >> summary")
+    page.wait_for_selector(".panel >> nth=0 >> tbody tr")
     assert seen.texts(".panel >> nth=0 >> tbody tr")[11].strip().endswith("(incomplete)")
 
 
