@@ -182,7 +182,7 @@ def support_words(summary: ClassSummary, place: int) -> str:
     if not summary.is_consensus:
         return ", ".join(part for part in (f"found again in {draws:.0%} of the other draws", by_chain) if part)
     if summary.support.found_again_C is not None:
-        by_chain += f", {summary.support.found_again_C[place]:.0%} of halves of them"
+        by_chain += f", {summary.support.found_again_C[place]:.0%} of random halves"
     return f"{by_chain}, {draws:.0%} of draws" if by_chain else f"in {draws:.0%} of draws"
 
 
