@@ -78,7 +78,7 @@ def test_the_table_of_classes_says_how_often_halves_find_each():
     assert table["found_again"].tolist() == found.found_again.tolist()
     assert table["found_again"].iloc[0] == 1.0
     assert post.consensus().reproducibility is found, "it is computed once"
-    assert "100% of halves" in support_words(post.consensus().summary, 0)
+    assert "100% of random halves" in support_words(post.consensus().summary, 0)
     assert run([A], [A], [A]).consensus().classes()["found_again"].isna().all()
 
 
