@@ -170,6 +170,7 @@ def test_flights_are_dispersed():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not ICEWS.exists(), reason="the events of ICEWS are not here")
+@pytest.mark.filterwarnings("ignore:.*may be incomplete")
 def test_events_of_icews_are_dispersed():
     modes = ["source", "target", "cameo_root"]
     Y = ac.read_events(ICEWS, modes=modes, time="date", freq="month", shared_modes=["source", "target"])

@@ -67,3 +67,10 @@ def test_a_longer_cycle_is_named_whole():
     sources = {"a.js": 'import { b } from "./b.js";', "b.js": 'import { a } from "./a.js";'}
     with pytest.raises(ValueError, match=re.escape("a.js -> b.js -> a.js")):
         bundle(sources, "a.js")
+
+
+def test_lines_of_comments_are_left_out_and_addresses_stay():
+    script = bundle({"a.js": '// says what it is\nexport const a = "https://x"; // here\n  // and why\n'}, "a.js")
+    assert "says" not in script
+    assert "and why" not in script
+    assert 'const a = "https://x"; // here' in script

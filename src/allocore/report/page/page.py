@@ -34,6 +34,7 @@ _HORIZON = 3
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _IMPORT = re.compile(r'^import \{((?:\s*[\w$]+,)*\s*[\w$]+,?\s*)\} from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|const|class) ([\w$]+))", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)  # lines of comments: a page need not carry them
 _OTHER = re.compile(r"^(?:import|export)\b.*$|\bimport\(", re.MULTILINE)
 
 
@@ -145,7 +146,7 @@ def _as_function(sources: Mapping[str, str], name: str) -> str:
         return f'const {{ {", ".join(names)} }} = modules["{match[2]}"];'
 
     exported = _EXPORT.findall(sources[name])
-    text = _EXPORT.sub("", _IMPORT.sub(import_names, sources[name])).strip()
+    text = _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub(import_names, sources[name]))).strip()
     other = _OTHER.search(text)
     if other:
         raise ValueError(f"{name} has {other[0]!r}, a form of import or export that is not supported")
