@@ -17,6 +17,11 @@ import allocore as ac
 from support.event_files import cells
 from support.tiers import given_by_tier
 
+# Of random rows, some have incomplete months, or look like data without a header; other tests are about these warnings.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*may be incomplete"),
+    pytest.mark.filterwarnings("ignore:.*looks like data"),
+]
 MODEST = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
 BLANKS = " \t\r\n\u00a0"
 

@@ -132,6 +132,7 @@ ROW = st.tuples(
 )
 
 
+@pytest.mark.filterwarnings("ignore:.*may be incomplete")
 @pytest.mark.slow
 @MODEST
 @given(
@@ -175,6 +176,7 @@ def peeled(counts, least):
         counts = {cell: count for cell, count in counts.items() if rare not in cell[:2]}
 
 
+@pytest.mark.filterwarnings("ignore:.*may be incomplete")
 @given_by_tier(rows=st.lists(ROW, min_size=1, max_size=30), least=st.integers(1, 6), quick=6, full=15)
 def test_rare_labels_are_dropped_until_all_others_have_enough(rows, least):
     counts = Counter()
