@@ -341,7 +341,7 @@ def test_what_is_identified_stands_beside_numbers_without_a_meaning(planted, tre
     post, group = planted[0], trees[0]["posterior"]
     found = post.consensus()
     assert group["class"].values.tolist() == found.numbers.tolist()
-    assert group["class_name"].values.tolist() == list(found.names)
+    assert group["class_share"].attrs["names"] == list(found.names)
     np.testing.assert_allclose(group["class_share"].mean(("chain", "draw")), found.share)
     np.testing.assert_allclose(group["dispersion"], post.dispersion)
     whole = ac.as_tensor(np.ones(post.tensor.shape, dtype=int)).coords

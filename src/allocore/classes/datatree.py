@@ -39,7 +39,7 @@ _ABOUT = {
     "factors": f"the factors of a mode; {_SWITCH}",
     "concentrations": "the concentration e0 of each mode",
     "dispersion_log_odds": "ln p - ln(1 - p) of the negative binomial",
-    "class_share": "the share of the counts in each consensus class, zero in a draw that does not hold it",
+    "class_share": "the share of the counts in each consensus class (`names`), zero in a draw that does not hold it",
     "expected_total": "the expected total count of the observed cells",
     "dispersion": "the dispersion p of the negative binomial: the variance of a count is 1 / (1 - p) times its mean",
 }
@@ -75,14 +75,13 @@ def _with_identified(posterior: xr.Dataset, record: Record, consensus: Consensus
         whole = len(estimates.draws) == draws
         shares = estimates.shares if whole else class_shares(ClassReader(record), estimates.mean_profiles)
         found["class_share"] = (by_class,), shares
-        names = (by_class, list(consensus.names))
-        posterior = posterior.assign_coords(
-            {by_class: consensus.numbers, free_name("class_name", (*taken, by_class)): names}
-        )
-    variables = {
+        posterior = posterior.assign_coords({by_class: consensus.numbers})
+    variables: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
         free_name(name, (*taken, by_class)): (("chain", "draw", *dims), values, {"description": _ABOUT[name]})
         for name, (dims, values) in found.items()
     }
+    if consensus is not None and "class_share" in found:  # a second coordinate would be too much for az.summary
+        variables[free_name("class_share", (*taken, by_class))][2]["names"] = list(consensus.names)
     return posterior.assign(variables)
 
 
