@@ -45,13 +45,13 @@ def existing_file(path: str | os.PathLike[str], argument: str = "path") -> Path:
 
 
 def no_file(path: Path) -> str:
-    """What a path is if it is no regular file, in words; "" if it is one, or nothing yet."""
+    """Return "a folder" or "a pipe or a device" if that is at a path, and "" if a regular file or nothing is."""
     return "a folder" if path.is_dir() else "a pipe or a device" if path.exists() and not path.is_file() else ""
 
 
 @contextmanager
 def open_inside(folder: Path, name: str, most_bytes: int) -> Iterator[IO[bytes]]:
-    """Open a file inside a run or another folder that may come from anyone; everything in it is read through this.
+    """Open a file inside a run, or another folder from an untrusted source. All files in such folders are read so.
 
     A ValueError refuses what is not a regular file (a pipe or a device may have no end), a link that leads out of the
     folder, and a file of more than `most_bytes` bytes.
@@ -70,7 +70,7 @@ def open_inside(folder: Path, name: str, most_bytes: int) -> Iterator[IO[bytes]]
 
 
 def read_inside(folder: Path, name: str, most_bytes: int) -> bytes:
-    """Read a whole file inside a folder that may come from anyone (`open_inside`)."""
+    """Read a whole file inside a folder from an untrusted source (`open_inside`)."""
     with open_inside(folder, name, most_bytes) as file:
         return file.read()
 
@@ -84,7 +84,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             _sync(file.fileno())
-            if os.name == "posix":  # while the file is open and so is ours; elsewhere an open file cannot be moved
+            if os.name == "posix":  # still under its lock; Windows cannot move an open file
                 os.replace(temporary, target)
         if os.name != "posix":
             os.replace(temporary, target)
@@ -94,7 +94,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 def _created_locked(target: Path) -> tuple[Path, IO[bytes]]:
-    """A new temporary file, which belongs to this process as long as it is open."""
+    """Create a temporary file, locked until it is closed, so that no other process removes it as abandoned."""
     while True:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_UNFINISHED}")
         file = open(temporary, "xb")  # noqa: SIM115
@@ -107,7 +107,7 @@ def _created_locked(target: Path) -> tuple[Path, IO[bytes]]:
 def _lock(descriptor: int, *, wait: bool = True) -> bool:
     """Lock a file or folder until it is closed, which the system does for a process that is killed; return success.
 
-    Without such locks, as on Windows and some network file systems, nothing is known of owners.
+    Windows and some network file systems have no such locks; abandoned files then stay.
     """
     try:
         import fcntl
@@ -294,7 +294,7 @@ class ProcessLock:
             return read_inside(self._owner.parent, self._owner.name, _CLAIM_BYTES).decode(errors="replace")
         except FileNotFoundError:
             return None
-        except ValueError:  # a pipe or something else in its place, which nobody can remove but the user
+        except ValueError:  # a pipe or a device in its place: only the user can remove it
             return ""
 
     def _remove_stale(self, claim: str) -> None:

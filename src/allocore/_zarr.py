@@ -29,7 +29,7 @@ _DTYPES = re.compile(r"<[iu][248]|[<|][iu]1|<f8|<U[1-9]\d{0,7}")
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """The object in a JSON file inside a folder; an OSError or ValueError if there is none."""
+    """Return the object in a JSON file inside a folder; raise an OSError or a ValueError if there is none."""
     return parsed_object(read_inside(folder, name, _MOST_BYTES), name)
 
 
