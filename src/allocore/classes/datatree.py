@@ -19,11 +19,12 @@ from allocore.kernels.elementary import Ints
 from allocore.model.likelihood import dispersion_of
 from allocore.posterior.cells import MOST_CELLS, observed_cells
 from allocore.posterior.convergence import expected
-from allocore.posterior.predict import free_name, number_of_draws, rates_by_draw
+from allocore.posterior.predict import number_of_draws, rates_by_draw
 from allocore.storage.record import Record
 from allocore.storage.run_reader import stored_tree
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.labels import free_name
 from allocore.tensor.missing import covered
 from allocore.tensor.sharded import ShardedTensor
 

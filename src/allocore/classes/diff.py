@@ -30,7 +30,7 @@ from allocore.classes.numbering import in_other_rows, similarities_to_known
 from allocore.errors import Described, InputError
 from allocore.findings import Finding, sentences
 from allocore.kernels.elementary import Floats, Ints
-from allocore.tensor.labels import matching_rows
+from allocore.tensor.labels import free_name, matching_rows
 
 _INTERVAL = (0.025, 0.975)
 _QUANTILES = 100  # of the draws of a share, to compare two runs of which one has a single chain
@@ -86,6 +86,10 @@ class Diff:
 
 
 _KINDS = {"gained": "class-gained", "lost": "class-lost", "grown": "class-grown", "shrunk": "class-shrunk"}
+_OF_CLASSES = (
+    *("old", "new", "name", "change", "share_old", "share_new", "difference", "low", "high"),
+    *("support_old", "support_new", "similarity"),
+)
 _SHOWN = ["old", "new", "change", "share_old", "share_new", "low", "high", "name"]
 
 
@@ -182,10 +186,17 @@ def _paired(old: _Run, new: _Run, rows: list[Ints]) -> list[_Pair]:
 
 
 def _columns(names: tuple[str, ...], common: list[_Rows]) -> list[str]:
-    moved = [f"{name}_moved" for name in names]
-    fresh = [f"{name}_new" for name, rows in zip(names, common, strict=True) if len(rows.only_new)]
-    numbers = ["share_old", "share_new", "difference", "low", "high", "support_old", "support_new", "similarity"]
-    return ["old", "new", "name", "change", *numbers, *moved, *fresh]
+    moved = [_moved_in(name) for name in names]
+    fresh = [_new_in(name) for name, rows in zip(names, common, strict=True) if len(rows.only_new)]
+    return [*_OF_CLASSES, *moved, *fresh]
+
+
+def _moved_in(mode_name: str) -> str:
+    return free_name(f"{mode_name}_moved", _OF_CLASSES)
+
+
+def _new_in(mode_name: str) -> str:
+    return free_name(f"{mode_name}_new", _OF_CLASSES)
 
 
 def _row(old: _Run, new: _Run, pair: _Pair, names: tuple[str, ...], common: list[_Rows]) -> dict[str, Any]:
@@ -205,11 +216,11 @@ def _row(old: _Run, new: _Run, pair: _Pair, names: tuple[str, ...], common: list
     if pair.new is not None:
         for mode, name in enumerate(names):
             of_class_D = new.mean(mode)[:, pair.new]
-            values[f"{name}_new"] = float(of_class_D[common[mode].only_new].sum())
+            values[_new_in(name)] = float(of_class_D[common[mode].only_new].sum())
             if pair.old is not None:
                 before = _InCommon.of(old, pair.old, mode, common[mode].old)
                 after = _InCommon.of(new, pair.new, mode, common[mode].new)
-                values[f"{name}_moved"] = float(np.abs(after.share_R - before.share_R).sum() / 2.0)
+                values[_moved_in(name)] = float(np.abs(after.share_R - before.share_R).sum() / 2.0)
     return values
 
 

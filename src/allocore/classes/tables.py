@@ -20,10 +20,11 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec
-from allocore.posterior.predict import expected_counts, free_name, sampled
+from allocore.posterior.predict import expected_counts, sampled
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.labels import with_results
 
 if TYPE_CHECKING:
     from allocore.classes.estimates import ProfileBand
@@ -67,8 +68,7 @@ def top_cells(
         }
         whole_model = np.bincount(groups.group_N, expected_n, len(of_class))
         results = {"of_class": of_class, "expected": whole_model, "observed": counts_g}
-        columns |= {free_name(name, summary.mode_names): each for name, each in results.items()}
-        tables.append(pd.DataFrame(columns))
+        tables.append(with_results(pd.DataFrame(columns), results))
     return tables
 
 
@@ -190,7 +190,7 @@ def factor_table(summary: ClassSummary, mode: int, number: int) -> pd.DataFrame:
         name, used = summary.mode_names[mode], sorted(summary.factors[mode])
         rule = f"must be one of the {name} factors in use: {first_few([str(each) for each in used], 20)}"
         raise InputError("k", number, rule) from None
-    table = _by_label(factor.mode, pd.DataFrame({"share": factor.share_D}))
+    table = _by_label(factor.mode, {"share": factor.share_D})
     table.attrs["classes"] = summary.numbers(factor.classes)
     return table
 
@@ -198,15 +198,15 @@ def factor_table(summary: ClassSummary, mode: int, number: int) -> pd.DataFrame:
 def band_table(mode: ShownMode, band: ProfileBand, place: int) -> pd.DataFrame:
     """Return one row per label of a profile, with intervals: see `Consensus.profile`."""
     columns = {"share": band.mean, "median": band.median, "low": band.low, "high": band.high}
-    return _by_label(mode, pd.DataFrame({name: values[:, place] for name, values in columns.items()}))
+    return _by_label(mode, {name: values[:, place] for name, values in columns.items()})
 
 
-def _by_label(mode: ShownMode, table: pd.DataFrame) -> pd.DataFrame:
+def _by_label(mode: ShownMode, columns: dict[str, Floats]) -> pd.DataFrame:
     """The rows by label: heaviest first, or in their order if they have one."""
-    table.index = pd.Index(list(mode.labels), name=mode.name)
+    table = with_results(pd.DataFrame(index=pd.Index(list(mode.labels), name=mode.name)), columns)
     if mode.kind in ("time", "order"):
         return table
-    return table.iloc[np.argsort(-table["share"].to_numpy(), kind="stable")]
+    return table.iloc[np.argsort(-columns["share"], kind="stable")]
 
 
 def sharing_table(summary: ClassSummary, mode: int, top: int) -> pd.DataFrame:

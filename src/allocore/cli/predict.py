@@ -26,6 +26,7 @@ from allocore.errors import InputError, whole_number
 from allocore.findings import sentences
 from allocore.progress import waiting
 from allocore.tensor.files import read_frame, write_frame
+from allocore.tensor.labels import free_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,13 +267,14 @@ def _print_totals(found: "ac.Forecast", console: Output) -> None:
         shown = f"{count:,.0f}{' (incomplete)' * (not complete)}" if observed else "missing"
         table.add_row(Text(str(label)), shown, "", "", "")
     totals = found.predict(cells_by(found))
+    free = {name: free_name(name, [found.mode]) for name in ("count", "complete")}
     observed = [
-        {found.mode: label, "count": count if seen else None, "complete": complete}
+        {found.mode: label, free["count"]: count if seen else None, free["complete"]: complete}
         for label, count, seen, complete in past
     ]
     console.keep(past=observed, totals=totals)
-    for _, row in totals.iterrows():
-        table.add_row(Text(str(row[found.mode])), "", f"{row['expected']:,.0f}", f"{row['low']:,}", f"{row['high']:,}")
+    for period, expected, low, high in totals.itertuples(index=False, name=None):
+        table.add_row(Text(str(period)), "", f"{expected:,.0f}", f"{low:,}", f"{high:,}")
     console.print(table)
 
 
@@ -332,7 +334,7 @@ def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Output) -> Non
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
     panels = [dict(each) for each in sums]
     if len(panels) > _PANELS:
-        largest = found.predict(panels, missing=True)["expected"].to_numpy().argsort()[::-1][:_PANELS]
+        largest = found.predict(panels, missing=True).iloc[:, -3].to_numpy().argsort()[::-1][:_PANELS]
         panels = [panels[place] for place in largest.tolist()]
     few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
     _save(ac.figures.forecast(found, panels), path, console, few)

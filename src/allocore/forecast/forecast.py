@@ -57,7 +57,7 @@ from allocore.progress import watched
 from allocore.storage.record import Record
 from allocore.tensor.calendar import next_periods, period_numbers, periods_per_year
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
-from allocore.tensor.labels import label_kind
+from allocore.tensor.labels import free_name, label_kind, with_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -312,7 +312,8 @@ class Forecast:
         noise = whole_number("seed", seed, least=0)
         counts_SN = simulate(self.record, boxes, times, noise, missing=False, threads=self._threads)
         long: pd.DataFrame = asked.loc[asked.index.repeat(times)].reset_index(drop=True)
-        return long.assign(draw=np.tile(np.arange(times), len(asked)), outcome=counts_SN.T.ravel())
+        draw = np.tile(np.arange(times), len(asked))
+        return with_results(long, {"draw": draw, "outcome": counts_SN.T.ravel()})
 
     def changes(self, interval: float = 0.9) -> "pd.DataFrame":
         """Compare the home cells of each class in the coming periods with the last ones.
@@ -370,14 +371,14 @@ class Forecast:
         with warnings.catch_warnings(action="ignore"):  # a class that none of these draws holds has no number
             ends = np.nanquantile(relative_CSH, (tail, 1.0 - tail), axis=1)
             counts = summary.value_C[:, None] * np.array([np.nanmean(relative_CSH, axis=1), *ends])
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
-                "class": np.repeat(summary.number_C, horizon),
-                "name": np.repeat(np.array(summary.names, dtype=object), horizon),
+                free_name("class", [self.mode]): np.repeat(summary.number_C, horizon),
+                free_name("name", [self.mode]): np.repeat(np.array(summary.names, dtype=object), horizon),
                 self.mode: np.tile(np.array(self.periods, dtype=object), len(summary.number_C)),
-                **dict(zip(("expected", "low", "high"), counts.reshape(3, -1), strict=True)),
             }
         )
+        return with_results(table, dict(zip(("expected", "low", "high"), counts.reshape(3, -1), strict=True)))
 
     def evaluate(self, Y_future: CountTensor, *, interval: float = 0.9) -> ForecastEvaluation:
         """Score the forecast against what happened, and compare it with simple forecasts.

@@ -284,7 +284,7 @@ def class_changes(
     compared = replace(compared, record=compared.record.per_unit(coming.mode))
     last_N: Floats = past_NT[:, -horizon:].mean(axis=1) if past_NT.shape[1] else np.full(len(cells), np.nan)
     # A class none of whose home cells was ever observed has no past, and so no change.
-    found = compared.predict(cells, interval)[["expected", "low", "high"]].to_numpy(dtype=np.float64) / horizon
+    found = compared.predict(cells, interval).iloc[:, -3:].to_numpy(dtype=np.float64) / horizon
     expected_N, low_N, high_N = np.where(np.isfinite(last_N), found.T, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio_N = expected_N / last_N

@@ -45,7 +45,7 @@ from allocore.model.likelihood import odds_of
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
 from allocore.tensor.coordinates import as_integers, check_coordinates, column_keys, locate
-from allocore.tensor.count_tensor import COUNT, CountTensor
+from allocore.tensor.count_tensor import CountTensor, count_column
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.labels import LabelRows, ModeLabels, Rows, did_you_mean, rows_of
 from allocore.tensor.missing import Missing, covered, signed_patterns
@@ -226,7 +226,7 @@ def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, pd.Data
 
 def _cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
     boxes, asked = named_cells(given, tensor)
-    name = COUNT + "_" * (COUNT in tensor.mode_names)
+    name = count_column(tensor.mode_names)
     if name not in asked.columns:
         columns = Described(f"a table with the columns {', '.join(map(str, asked.columns))}")
         raise InputError("test", columns, f"must have a column {name!r} with the count of each cell")

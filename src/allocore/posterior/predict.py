@@ -42,6 +42,7 @@ from allocore.posterior.cells import (
     terms_of,
 )
 from allocore.storage.record import Record
+from allocore.tensor.labels import with_results
 
 _CELLS_PER_THREAD, _QUANTILES_PER_THREAD = 16_384, 256
 _LONGEST_WALK = 1000  # a bisection takes about as long
@@ -264,13 +265,6 @@ def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bo
     return counts_SN
 
 
-def free_name(name: str, mode_names: tuple[str, ...]) -> str:
-    """Return the name of a column; underscores are added if a mode has that name."""
-    while name in mode_names:
-        name += "_"
-    return name
-
-
 def _blocks(record: Record, boxes: Boxes) -> Iterator[slice]:
     """Cut the boxes into blocks of limited memory, at least one box each. They depend on nothing but the request."""
     work_N = np.maximum(number_of_terms(record, boxes) / _TERMS_AT_ONCE, number_of_draws(record) / _NUMBERS_AT_ONCE)
@@ -352,8 +346,7 @@ def predict_cells(
     expected_N, (low_N, high_N) = expected_and_quantiles(
         record, boxes, np.array([0.5 - half, 0.5 + half]), missing=missing, threads=threads, draws_NS=draws_NS
     )
-    taken, results = tuple(map(str, asked.columns)), {"expected": expected_N, "low": low_N, "high": high_N}
-    return asked.assign(**{free_name(name, taken): each_N for name, each_N in results.items()}), draws_NS
+    return with_results(asked, {"expected": expected_N, "low": low_N, "high": high_N}), draws_NS
 
 
 def cell_quantiles(
@@ -368,7 +361,7 @@ def cell_quantiles(
     boxes, asked = boxes_and_labels(drawn(record), cells)
     expected_N, found_LN = expected_and_quantiles(record, boxes, levels_L, missing=missing, threads=threads)
     columns = {f"{level:g}": each_N for level, each_N in zip(levels_L.tolist(), found_LN, strict=True)}
-    return asked.assign(**{"expected": expected_N, **columns})
+    return with_results(asked, {"expected": expected_N, **columns})
 
 
 def simulate_cells(

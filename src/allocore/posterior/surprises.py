@@ -37,11 +37,12 @@ from allocore.kernels.exposure_sums import expand_factors, row_offsets
 from allocore.kernels.jit import kernel
 from allocore.kernels.workers import Workers
 from allocore.posterior.cells import boxes_of_cells, check_has_cells, check_same_tensor
-from allocore.posterior.predict import add_logs, free_name, number_of_draws, rates_by_draw, sampled
+from allocore.posterior.predict import add_logs, number_of_draws, rates_by_draw, sampled
 from allocore.progress import watched
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.labels import free_name, with_results
 from allocore.tensor.missing import Missing
 
 _MOST_FACTORS = 4 * 10**7  # numbers in the table of factors of the sampled draws; at least one draw is sampled
@@ -285,7 +286,7 @@ def _table(tensor: CountTensor, cells: _JudgedCells, searched: str) -> pd.DataFr
         "surprise": np.abs(cells.log_p_N / math.log(10)),
     }
     _, labels = boxes_of_cells(cells.coords_MN, tensor)
-    table = labels.assign(**{free_name(name, tensor.mode_names): each for name, each in results.items()})
+    table = with_results(labels, results)
     table.index.name = free_name("rank", tensor.mode_names)
     table.attrs["zeros_searched"] = searched
     return table

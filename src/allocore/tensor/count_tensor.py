@@ -48,6 +48,7 @@ from allocore.tensor.labels import (
     check_labels,
     check_mode_names,
     fit_labels,
+    free_name,
     resolve_patterns,
     rows_of,
 )
@@ -845,11 +846,8 @@ def _write_parquet(tensor: CountTensor, target: Path) -> None:
 
 
 def count_column(mode_names: tuple[str, ...]) -> str:
-    """Return the name of the column of counts: "count", with underscores added if a mode has that name."""
-    name = COUNT
-    while name in mode_names:
-        name += "_"
-    return name
+    """Return the name of the column of counts: "count", unless a mode has that name."""
+    return free_name(COUNT, mode_names)
 
 
 def _write_tns(tensor: CountTensor, target: Path) -> None:

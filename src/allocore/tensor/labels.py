@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from allocore.tensor.calendar import in_calendar_order, is_period, is_rising, is
 from allocore.tensor.cameo import other_spellings, respelt
 from allocore.tensor.coordinates import Int64s
 from allocore.tensor.countries import resolve
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ModeLabels = tuple[str, ...] | range
 Rows = Int64s | range  # positions, rising
@@ -55,6 +58,23 @@ def check_mode_names(mode_names: Sequence[str] | None, modes: int) -> tuple[str,
         if names.count(name) > 1:
             raise InputError("mode_names", names, f"must differ from each other; {name!r} occurs more than once")
     return names
+
+
+def free_name(wanted: str, taken: Iterable[object]) -> str:
+    """Return the name of an output column: underscores are added if a mode, or a column of the user's, has that name.
+
+    All tables that have columns or an index named by modes take the names of their other columns from here.
+    """
+    names = {str(name) for name in taken}
+    while wanted in names:
+        wanted += "_"
+    return wanted
+
+
+def with_results(table: pd.DataFrame, results: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a table of labels with columns of results to the right, under their free names."""
+    taken = (*table.columns, *table.index.names)
+    return table.assign(**{free_name(name, taken): values for name, values in results.items()})
 
 
 def check_labels(labels: object, mode_names: tuple[str, ...]) -> list[ModeLabels | None]:

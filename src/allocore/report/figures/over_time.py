@@ -147,8 +147,7 @@ class _Course(NamedTuple):
         coming = np.empty((3, len(summary.value_C), 0))
         if forecast is not None:
             table = forecast.by_class()
-            ends = ("expected", "low", "high")
-            coming = np.array([_wide(table, name, summary, forecast) for name in ends])
+            coming = np.array([_wide(table, place, summary, forecast) for place in (-3, -2, -1)])
             labels += forecast.periods
         unit = "" if weights_T is None else " per unit"
         return cls(summary.mode_names[place], unit, labels, incomplete_T, *summary.counts(place, weights_T), *coming)
@@ -163,9 +162,9 @@ class _Course(NamedTuple):
         return fitting_ticks(self.labels, points, style.SMALL)
 
 
-def _wide(table: "pd.DataFrame", name: str, summary: ClassSummary, forecast: Forecast) -> Floats:
+def _wide(table: "pd.DataFrame", place: int, summary: ClassSummary, forecast: Forecast) -> Floats:
     """A column of `Forecast.by_class` as an array (C, H), in the order of the summary."""
-    values = dict(zip(zip(table["class"], table[forecast.mode], strict=True), table[name], strict=True))
+    values = dict(zip(zip(table.iloc[:, 0], table[forecast.mode], strict=True), table.iloc[:, place], strict=True))
     return np.array([[values[number, period] for period in forecast.periods] for number in summary.number_C.tolist()])
 
 

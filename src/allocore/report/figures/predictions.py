@@ -504,7 +504,7 @@ def _quantiles(forecast: Forecast, cell: Mapping[str, Any], *, missing: bool) ->
     """The quantiles of a sum in every coming period, (H, L)."""
     named = [{**cell, forecast.mode: period} for period in forecast.periods]
     found = forecast.quantiles(named, _FAN_LEVELS, missing=missing)
-    return found[[f"{level:g}" for level in _FAN_LEVELS]].to_numpy(dtype=np.float64)
+    return found.iloc[:, -len(_FAN_LEVELS) :].to_numpy(dtype=np.float64)
 
 
 def _fan(panel: Axes, forecast: Forecast, past_T: Floats, incomplete_T: Flags, fan_HL: Floats, title: str) -> None:

@@ -280,7 +280,8 @@ def _forecast(forecast: Forecast, summary: ClassSummary) -> dict[str, Any]:
     observed_T = np.asarray(forecast.coming.past.observed_T, dtype=bool)
     total_T = np.where(observed_T, compared.past.by_period([{}], compared.tensor)[0], np.nan)
     levels = ("0.05", "0.25", "0.5", "0.75", "0.95")
-    fan = forecast.quantiles([{forecast.mode: period} for period in forecast.periods], [float(each) for each in levels])
+    asked = [{forecast.mode: period} for period in forecast.periods]
+    fan = forecast.quantiles(asked, [float(each) for each in levels]).iloc[:, -len(levels) :].set_axis(levels, axis=1)
     classes = [] if forecast.fitted.class_summary() is not summary else _class_forecasts(forecast, summary)
     return {
         "mode": forecast.mode,
@@ -302,7 +303,9 @@ def _forecast(forecast: Forecast, summary: ClassSummary) -> dict[str, Any]:
 
 def _class_forecasts(forecast: Forecast, summary: ClassSummary) -> list[dict[str, Any]]:
     """The expected counts of the largest classes by period."""
-    by_class = dict(tuple(forecast.by_class().groupby("class")))
+    table = forecast.by_class()
+    # By their places: their names depend on those of the modes.
+    by_class = dict(tuple(table.iloc[:, -3:].set_axis(["expected", "low", "high"], axis=1).groupby(table.iloc[:, 0])))
     past = summary.counts(forecast.coming.mode, forecast.fitted.record.spec.exposure(forecast.coming.mode))
     found = []
     for c in summary.apart_last[:_FORECAST_CLASSES].tolist():
