@@ -34,7 +34,7 @@ from allocore.classes.profiles import ClassReader, DrawClasses
 from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownMode, is_even
 from allocore.errors import check_choice
 from allocore.kernels.elementary import Flags, Floats, Ints
-from allocore.posterior.predict import free_name
+from allocore.tensor.labels import free_name
 
 MembershipTable = Literal["nodes", "shares", "communities"]
 _MOST_CLASSES = 500  # Tucker cores can have more locations than can be matched; smaller ones hardly matter
