@@ -184,8 +184,9 @@ def thin_windows(
         which = np.flatnonzero(underflow_N)
         return log_fit_B, log_fit_L, split_in_logs(which, window, latent, state, scaled, exact_stream, by_thread[0])
 
-    log_fits = [np.concatenate(parts) for parts in zip(*map(thin_window, windows), strict=True)]
-    return ThinnedCells(_total(layout, by_thread), *log_fits, scaled.log_scale_R)
+    found = zip(*map(thin_window, windows), strict=True)
+    log_fit_B, log_fit_L, log_fit_U = (np.concatenate(parts) for parts in found)
+    return ThinnedCells(_total(layout, by_thread), log_fit_B, log_fit_L, log_fit_U, scaled.log_scale_R)
 
 
 def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
