@@ -34,6 +34,7 @@ PRINTED = {
     "figures": "files written",
     "report": "Report written",
     "table": "\\toprule",
+    "memberships": "communities of",
     "surprises": "least expected counts",
     "predict": "expected low high",
     "evaluate": "than the best baseline",

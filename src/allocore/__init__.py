@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from allocore import figures
     from allocore.classes.consensus import Consensus
     from allocore.classes.diff import Diff
+    from allocore.classes.memberships import Memberships
     from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
     from allocore.comparison.compare import Comparison, compare
@@ -58,6 +59,7 @@ _HOMES = {
     "HeldOut": "tensor.holdout",
     "InputError": "errors",
     "StoreError": "errors",
+    "Memberships": "classes.memberships",
     "Missing": "tensor.missing",
     "Mode": "model.modes",
     "NNTuck": "estimators",
@@ -99,6 +101,7 @@ __all__ = [
     "ForecastEvaluation",
     "HeldOut",
     "InputError",
+    "Memberships",
     "Missing",
     "Mode",
     "NNTuck",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from allocore.classes.consensus import Consensus
     from allocore.classes.diff import Diff
+    from allocore.classes.memberships import MembershipTable
     from allocore.classes.numbering import Numbers
     from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
@@ -789,6 +790,51 @@ class Posterior:
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus
+
+    def memberships(
+        self, mode: str | int, what: "MembershipTable" = "nodes", *, progress: bool = True
+    ) -> "pd.DataFrame":
+        """Return the memberships of the nodes of a mode, such as countries, in its communities.
+
+        The communities of a mode are the factors of the consensus classes in it; classes that share a factor are of one
+        community. The membership of a node is the share of its expected counts, over the observed cells, that is in the
+        classes of a community: m[d, g] = sum of n[d, q] over the classes q of g / sum of n[d, q] over all classes q,
+        where n[d, q] is the expected count of class q in the cells of node d. It is computed in up to 400 draws of all
+        chains, each matched with the consensus. In a draw, a class without a match belongs to the community of the
+        largest matched class with the same factor; if there is none, it is in no community.
+
+        The main community of a node has its largest membership. In a draw in which a factor outside of all communities
+        has more, the node has no main community.
+
+        Parameters
+        ----------
+        mode : str or int
+            The mode, by name or number.
+        what : {"nodes", "shares", "communities"}
+            One row per node, per node and community, or per community.
+        progress : bool
+            Whether to show progress.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Per node, in the order of the tensor: its main `community`, by the lowest number of its classes, and the
+            `name` of it, the labels with most of its counts; the `probability` that it is the main one, the share of
+            the draws in which it is; the mean membership in it, `share`, with the 90% interval `low` to `high`; its
+            largest memberships in words, `mixed`; the part `other` that is in no community; and its `expected` counts.
+            Nodes without observed cells have no community. Per node and community: `community`, `name`, `probability`,
+            `share`, `low` and `high`. Per community, largest first: its `name`, its `share` of all expected counts, the
+            number of `nodes` whose main community it is, and the numbers of its `classes`.
+
+        Examples
+        --------
+        >>> list(post.memberships("carrier").columns[:4])
+        ['community', 'name', 'probability', 'share']
+        >>> shares = post.memberships("carrier", "shares")
+        >>> bool((shares.groupby("carrier")["share"].sum() <= 1 + 1e-9).all())
+        True
+        """
+        return self.consensus(progress=progress).memberships(mode, progress=progress).frame(what)
 
     def reproducibility(self, *, progress: bool = True) -> "Reproducibility":
         """Return how well sets of the chains agree on the classes: would another run find the same?

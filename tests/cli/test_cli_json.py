@@ -68,6 +68,7 @@ OF_A_RUN = [
     (("info",), {"run", "diagnosis"}),
     (("evaluate",), {"evaluation"}),
     (("check", "--draws", 40), {"check"}),
+    (("memberships", "--mode", "who"), {"mode", "memberships", "communities"}),
     (("surprises", "--top", 3), {"surprises", "zeros_searched"}),
     (("surprises", "--threshold", 1e-9), {"surprises", "zeros_searched", "finding"}),
     (("table", "--rows", 1), {"table"}),

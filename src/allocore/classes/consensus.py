@@ -18,6 +18,7 @@ from scipy.spatial.distance import squareform
 from allocore._text import plural
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
 from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
+from allocore.classes.memberships import Memberships, find_memberships
 from allocore.classes.names import classes_html, names_of
 from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
@@ -282,6 +283,7 @@ class Consensus:
         self._record, self.estimates, self.numbering = record, estimates, numbering
         self.reproducibility = reproducibility
         self.summary: ClassSummary = _summarize(record, estimates, numbering, start, reproducibility)
+        self._memberships: dict[tuple[int, ...], Memberships] = {}
 
     @cached_property
     def _reader(self) -> ClassReader:
@@ -429,6 +431,36 @@ class Consensus:
         place, m = self.summary.place(number), self._record.tensor.mode(mode)
         band = (self.estimates.profiles if observed else self.estimates.factors)[m]
         return band_table(self.summary.modes[m], band, place)
+
+    def memberships(self, mode: str | int, *, progress: bool = True) -> Memberships:
+        """Return the communities of a mode and the memberships of its nodes, as arrays.
+
+        `Posterior.memberships` says what they are. They are computed once.
+
+        Parameters
+        ----------
+        mode : str or int
+            The mode, by name or number.
+        progress : bool
+            Whether to show progress.
+
+        Returns
+        -------
+        Memberships
+
+        Examples
+        --------
+        >>> found = post.consensus().memberships("carrier")
+        >>> found.share.shape == (16, len(found.number))
+        True
+        """
+        roles = (self._record.tensor.mode(mode),)
+        if roles not in self._memberships:
+            number_RC = self.summary.location_CM.T[list(roles)]
+            with draw_bar("memberships", progress) as tick:
+                found = find_memberships(self._reader, self.estimates, self.summary, roles, number_RC, tick)
+            self._memberships[roles] = found
+        return self._memberships[roles]
 
     def sharing(self, mode: str | int | None = None, least: float = 0.05) -> pd.DataFrame:
         """Return the pairs of classes that share a factor, with the probability that they do.

@@ -108,6 +108,13 @@ class ClassReader:
         profiles = self._shares(counts, order_C) if counts else shares
         return DrawClasses(location_CM[order_C], value_C[order_C], total, profiles, shares)
 
+    def row_counts(self, classes: DrawClasses, mode: int) -> Floats:
+        """Return the expected counts of each class in the rows of a mode, (D, C)."""
+        share_DC, weights_D = classes.profiles[mode], self.record.spec.exposure(mode)
+        if weights_D is not None:  # the profile is per unit
+            share_DC = _shares(share_DC * weights_D[:, None])
+        return np.asarray(share_DC * classes.value_C)
+
     def _shares(self, tables: list[Floats], order_C: Ints) -> tuple[Floats, ...]:
         """Chosen columns of the table of each mode, per unit of the weights of its rows, as shares."""
         weights = map(self.record.spec.exposure, range(len(tables)))

@@ -11,7 +11,7 @@ import allocore as ac
 from allocore._io import result_file
 from allocore._text import visible
 from allocore.cli.app import Output, app, check_file, check_folder, check_open, check_tables, open_page
-from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath, takes_output
+from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath, mode_given, takes_output
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentence
 from allocore.progress import waiting
@@ -150,6 +150,53 @@ def diff(
     for frame, path in ((found.table, out), (found.labels, labels)):
         if path is not None:
             write_frame(frame, path)
+            console.wrote(path, f"Table written to {path}")
+
+
+@app.command()
+@takes_output
+def memberships(
+    *,
+    run: RunPath,
+    mode: Annotated[
+        str | None, typer.Option(help="The mode of the nodes, by name or number; the first by default.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Number of nodes to print, the largest.")] = 30,
+    out: Annotated[
+        Path | None, typer.Option(help=f"{_WRITE} a row per node, with its community and its memberships in words.")
+    ] = None,
+    shares: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"{_WRITE} a row per node and community, with the membership and its interval.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    on_error: OnError = "raise",
+    console: Output,
+) -> None:
+    """Print the communities of a mode, and to which of them its nodes belong, such as countries as senders.
+
+    The communities are the factors of the consensus classes. The membership of a node is the share of its expected
+    counts in a community, with a 90% interval.
+
+    allocore memberships run.zarr --mode sender
+
+    allocore memberships run.zarr --mode sender --out nodes.csv --shares shares.csv
+    """
+    from allocore.report.terminal import memberships_report
+
+    whole_number("rows", rows)
+    check_tables(out=out, shares=shares)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    number = 0 if mode is None else posterior.tensor.mode(mode_given(mode, posterior.tensor.mode_names))
+    found = posterior.consensus().memberships(number)
+    nodes = found.frame()
+    console.keep(mode=found.mode.name, memberships=nodes, communities=found.frame("communities"))
+    console.print(memberships_report(found, rows))
+    for frame, path in ((nodes, out), (found.frame("shares"), shares)):
+        if path is not None:
+            write_frame(frame.reset_index() if frame is nodes else frame, path)
             console.wrote(path, f"Table written to {path}")
 
 

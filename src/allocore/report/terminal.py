@@ -19,6 +19,7 @@ from rich.text import Text
 
 from allocore._text import plain_number, plural, visible
 from allocore.classes.diff import Diff
+from allocore.classes.memberships import Memberships
 from allocore.classes.names import (
     APART,
     classes_html,
@@ -62,6 +63,9 @@ _DIAGNOSTIC_COLUMNS = (
 _DIFF_COLUMNS = (
     "old, new: the share of the counts in each run. difference: in points, with its 95% interval. change: only clear "
     "ones."
+)
+_MEMBERSHIP_COLUMNS = (
+    "probability: that the community is the main one. membership: the share of the counts in it, with its 90% interval."
 )
 _LEVEL_COLOURS = {"good": "green", "caution": "yellow", "poor": "red"}
 
@@ -588,6 +592,41 @@ def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: "pd.DataFram
     note = Text("Shares of the expected counts in the new rows, with 90% intervals, and in the fit.")
     parts = [] if surprises is None else [surprises_report(surprises)]
     return Group(title, note, table, *parts)
+
+
+def memberships_report(found: Memberships, rows: int) -> RenderableType:
+    """Return the communities of a mode, and its largest nodes with their memberships, by community."""
+    of_mode, nodes = " and ".join(found.roles), len(found.expected)
+    communities = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("community", "share", "nodes"):
+        communities.add_column(name, justify="right", no_wrap=True)
+    communities.add_column("labels with most of its counts", overflow="fold")
+    for number, name, share, members, _ in found.frame("communities").itertuples(name=None):
+        communities.add_row(str(number), f"{share:.1%}", f"{members:,}", Text(name))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(Text(found.mode.name), overflow="fold")
+    for name in ("community", "probability", "membership"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("mixed", overflow="fold")
+    shown = np.argsort(-found.expected, kind="stable")[:rows]
+    # By community, the largest node of each first; nodes without one at the end.
+    main_D = np.where(found.main >= 0, found.main, len(found.number))
+    for node in shown[np.argsort(main_D[shown], kind="stable")].tolist():
+        community, own = int(found.main[node]), ["-", "-", "-"]
+        if community >= 0:
+            share, low, high = (each[node, community] for each in (found.share, found.low, found.high))
+            membership = f"{share:.0%} ({low:.0%} to {high:.0%})"
+            own = [str(found.number[community]), f"{found.probability[node, community]:.2f}", membership]
+        table.add_row(Text(str(found.mode.labels[node])), *own, found.words(node))
+    number = len(found.number)
+    counted = f"{number} communit{'y' if number == 1 else 'ies'} of {of_mode}"
+    which = f"All {nodes:,}" if nodes <= rows else f"The {rows:,} largest of {nodes:,}"
+    return Group(
+        Text(f"{counted}, {found.source}", style="bold"),
+        communities,
+        Text(f"{which} by expected counts. {_MEMBERSHIP_COLUMNS}", style="dim"),
+        table,
+    )
 
 
 def surprises_report(found: "pd.DataFrame") -> RenderableType:
