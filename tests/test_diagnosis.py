@@ -18,7 +18,7 @@ from allocore.posterior.convergence import PredictiveError
 from allocore.posterior.evaluate import Evaluation
 from allocore.report.terminal import class_report, run_report
 from allocore.results import Posterior
-from support.planted import A, B, C, D, run
+from support.planted import A, B, C, D, steady_run
 from support.random_posterior import SHAPE, over_and_over, random_posterior, settled
 from support.tiers import parametrize_few
 
@@ -134,7 +134,7 @@ def test_fewer_than_four_chains_cannot_say_and_sixteen_are_advised():
     [([[A]] * 4, 1, "good"), ([[A, B, C]] * 4, 3, "good"), ([[A], [B], [C], [D]], 0, "poor")],
 )
 def test_one_class_and_no_class_are_judged_too(chains, classes, level):
-    found = run(*chains).diagnose()
+    found = steady_run(*chains).diagnose()
     assert (found.classes.level, len(found.reproducibility.found_again)) == (level, classes)
     assert found.classes.value == found.reproducibility.agreement
     assert all(found.classes.sentences)
@@ -213,7 +213,7 @@ def test_held_out_cells_that_are_scored_for_a_diagnosis_are_not_scored_again(mon
 
 
 def test_the_light_of_a_run_is_the_worst_of_the_three():
-    found = run(*[[A, B]] * 4).diagnose()
+    found = steady_run(*[[A, B]] * 4).diagnose()
     good = replace(found.fit, level="good")
     for levels, worst in [("good good good", "good"), ("good caution good", "caution"), ("caution good poor", "poor")]:
         one, two, three = (replace(good, level=level) for level in levels.split())

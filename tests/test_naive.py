@@ -13,6 +13,7 @@ from support.naive import (
     NEW,
     NaiveState,
     Priors,
+    chain_of_states,
     class_counts,
     class_exposure,
     class_rates,
@@ -29,7 +30,6 @@ from support.naive import (
     relocate_conditioning,
     relocation_log_weights,
     relocation_probabilities,
-    run,
     sample_data,
     sample_prior,
     sweep,
@@ -45,14 +45,14 @@ CASES = {
 
 
 @pytest.fixture(params=CASES, ids=str)
-def case(request):
+def sizes(request):
     return CASES[request.param]
 
 
 @pytest.fixture(params=[0.0, 0.3], ids=["all observed", "some missing"])
-def world(request, case):
+def world(request, sizes):
     """Observed cells, a state and allocated counts from the prior, and a second state of the same size."""
-    shape, core_shape, budget = case
+    shape, core_shape, budget = sizes
     rng = np.random.default_rng(5)
     observed = rng.random(shape) >= request.param
     state = sample_prior(shape, core_shape, budget, PRIORS, rng)
@@ -304,12 +304,12 @@ def test_a_run_starts_on_the_super_diagonal_and_keeps_fixed_locations():
     Y = np.random.default_rng(1).poisson(1.0, size=(3, 2))
     observed = np.ones(Y.shape, dtype=bool)
     fixed = [[0, 1], [1, 1], [1, 0]]
-    states = list(run(Y, observed, (2, 2), 3, PRIORS, 3, np.random.default_rng(2), fixed_locations=fixed))
+    states = list(chain_of_states(Y, observed, (2, 2), 3, PRIORS, 3, np.random.default_rng(2), fixed_locations=fixed))
     assert len(states) == 3
     for state in states:
         np.testing.assert_array_equal(state.locations, fixed)
     assert not np.shares_memory(states[0].locations, states[1].locations)
-    moving = list(run(Y, observed, (2, 2), 3, PRIORS, 3, np.random.default_rng(2), relocation=None))
+    moving = list(chain_of_states(Y, observed, (2, 2), 3, PRIORS, 3, np.random.default_rng(2), relocation=None))
     np.testing.assert_array_equal(moving[-1].locations, [[0, 0], [1, 1], [0, 0]])
 
 
@@ -493,7 +493,7 @@ def test_a_long_run_has_the_posterior_expectations_of_the_weighted_prior(step):
     exact, exact_error = weighted_prior(Y, observed, priors, 300_000, np.random.default_rng(41))
     chain = [
         posterior_summaries(state.core, state.locations, state.factors)
-        for state in run(Y, observed, (2, 2), 2, priors, 1900, np.random.default_rng(42), relocation=step)
+        for state in chain_of_states(Y, observed, (2, 2), 2, priors, 1900, np.random.default_rng(42), relocation=step)
     ]
     batches = np.array(chain)[100:].reshape(30, 60, -1).mean(axis=1)
     error = np.hypot(batches.std(axis=0, ddof=1) / np.sqrt(30), exact_error)

@@ -443,7 +443,7 @@ class GibbsEstimator(Estimator):
         >>> ac.CP.resume(path, draws=4).posterior_
         Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3, negative binomial
         """
-        from allocore.run.memory import check_memory
+        from allocore.run.memory import cells_in_memory, check_memory
         from allocore.storage.run_writer import ZarrStore
 
         name = model_name(path)
@@ -463,7 +463,8 @@ class GibbsEstimator(Estimator):
                 _check_growing(plan)
             larger = plan.resumed(draws, None if chains == "auto" else chains, sweeps)
             if (larger.schedule, larger.chains) != (plan.schedule, plan.chains):
-                check_memory(larger, stored=True, threads=number, cells_here=not isinstance(plan.tensor, ShardedTensor))
+                cells = cells_in_memory(plan.tensor, on_workers=ready is not None)
+                check_memory(larger, stored=True, threads=number, cells=cells)
             return larger
 
         store = ZarrStore.reopen(_path("path", path), on_error, resumed)
@@ -474,11 +475,11 @@ class GibbsEstimator(Estimator):
 
     def _needs(self, plan: Plan) -> str:
         """Refuse a plan that cannot fit in memory; return what it needs, in a sentence."""
-        from allocore.run.memory import check_memory
+        from allocore.run.memory import cells_in_memory, check_memory
 
-        cells_here = self.executor is None or not isinstance(plan.tensor, ShardedTensor)
+        cells = cells_in_memory(plan.tensor, on_workers=self.executor is not None)
         threads, stored = thread_number(self.threads), self.store is not None
-        return check_memory(plan, stored=stored, threads=threads, cells_here=cells_here)
+        return check_memory(plan, stored=stored, threads=threads, cells=cells)
 
     def _run(self, store: "Store", executor: Executor | None, start: "Numbers | None" = None) -> Self:
         from allocore.growth import Growing
@@ -514,16 +515,13 @@ class GibbsEstimator(Estimator):
         self, store: "Store", tensor: ShardedTensor, executor: Executor | None, how: dict[str, Any]
     ) -> "Record":
         from allocore.run.chains import run_chains
-        from allocore.run.cluster.shards import SerialExecutor, ShardedThinning, forget
+        from allocore.run.cluster.shards import ShardedThinning
+        from allocore.run.streaming import StreamedThinning
 
-        here = thread_number(self.threads if executor is None else None)
-        workers, threads = (SerialExecutor(), here) if executor is None else (executor, self.threads)
-        sharded = ShardedThinning(tensor, workers, threads, store.how_to_resume())
-        try:
-            return run_chains(store, threads=here, sharded=sharded, **how)
-        finally:
-            if executor is None:
-                forget()
+        if executor is None:
+            return run_chains(store, threads=thread_number(self.threads), thin_cells=StreamedThinning(tensor), **how)
+        thinning = ShardedThinning(tensor, executor, self.threads, store.how_to_resume())
+        return run_chains(store, threads=thread_number(None), thin_cells=thinning, **how)
 
     def _common(self, tensor: CountTensor) -> dict[str, Any]:
         likelihood = likelihood_for(self.likelihood, tensor.max, self.dispersion_by)

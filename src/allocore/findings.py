@@ -237,6 +237,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "budget, longer chains or another likelihood may help.",
     "evaluation-unclear": f"Predicts neither clearly better nor clearly worse than {_AGAINST} with a standard error of "
     "{error:size}.",
+    "zeros-ranked": "A cell with a count is ranked above one without with probability {auc:number} (AUC); the best "
+    "baseline at that, {baseline}, has {baseline_auc:number}.",
     "intervals-right": f"{_COVERAGE}: intervals can be trusted.",
     "intervals-narrow": f"{_COVERAGE}: intervals are too narrow; {{remedy:remedy}}.",
     "intervals-wide": f"{_COVERAGE}: intervals are too wide; longer chains, or a larger budget, narrow them.",

@@ -18,14 +18,14 @@ from support.planted import (
     found_and_false,
     planted_tensor,
     posterior_of,
-    run,
     shuffled,
     spike,
+    steady_run,
 )
 
 
 def test_the_classes_of_all_draws_are_found_whatever_their_numbers():
-    found = run([A, B, C], [A, B, C], [A, B, C]).consensus()
+    found = steady_run([A, B, C], [A, B, C], [A, B, C]).consensus()
     np.testing.assert_allclose(found.share, [4 / 9, 3 / 9, 2 / 9])
     np.testing.assert_allclose(found.share_interval, np.repeat(found.share[:, None], 2, axis=1))
     assert found.support.tolist() == found.support_draws.tolist() == [1.0] * 3
@@ -35,7 +35,7 @@ def test_the_classes_of_all_draws_are_found_whatever_their_numbers():
 
 
 def test_support_counts_draws_and_chains_and_shares_are_zero_where_a_draw_does_not_hold_a_class():
-    found = run([A, B, C], [A, B, C], [A, B, D], [A, B, D]).consensus()
+    found = steady_run([A, B, C], [A, B, C], [A, B, D], [A, B, D]).consensus()
     assert found.support.tolist() == [1.0, 1.0, 0.5, 0.5]
     assert found.support_draws.tolist() == [1.0, 1.0, 0.5, 0.5]
     np.testing.assert_allclose(found.share, [(4 / 9 + 4 / 8) / 2, (3 / 9 + 3 / 8) / 2, 1 / 9, 1 / 16])
@@ -46,13 +46,13 @@ def test_support_counts_draws_and_chains_and_shares_are_zero_where_a_draw_does_n
 
 
 def test_a_class_of_too_few_chains_is_left_out_and_that_is_said():
-    found = run([A, B, C], [A, B, D], [A, B, D], [A, B, D]).consensus()
+    found = steady_run([A, B, C], [A, B, D], [A, B, D], [A, B, D]).consensus()
     assert found.share.size == 3
     assert found.sentences[0].startswith("3 classes occur in at least 2 of 4 chains. Together they hold 94% of the")
     assert found.findings[-1].kind == "other-classes"
     assert found.findings[-1].values["share"] == pytest.approx(1 - found.share.sum())
     assert found.sentences[-1] == "The other 6% is in classes on which chains differ."
-    both = run([A, B, C], [A, B, D]).consensus()
+    both = steady_run([A, B, C], [A, B, D]).consensus()
     assert both.share.size == 2
     assert both.sentences[0].startswith("2 classes occur in both chains.")
 
@@ -74,7 +74,7 @@ def test_one_chain_is_judged_by_its_draws():
 
 def test_classes_that_are_much_alike_are_told_as_such():
     twin = a_class(3.0, 0, 1, 0)[0], (spike(6, 0, 0.88), *A[1][1:])
-    post = run([A, twin, C], [A, twin, C])
+    post = steady_run([A, twin, C], [A, twin, C])
     assert post.consensus().share.size == 2
     *_, similar = findings = post.consensus().findings
     assert [finding.kind for finding in findings] == ["common-classes", "half-of-counts", "similar-classes"]
@@ -86,7 +86,7 @@ def test_classes_that_are_much_alike_are_told_as_such():
 
 def test_of_very_many_classes_the_largest_are_matched_and_shares_are_of_all(monkeypatch):
     monkeypatch.setattr(consensus_module, "_MOST_CLASSES", 2)
-    found = run([A, B, C], [A, B, C]).consensus()
+    found = steady_run([A, B, C], [A, B, C]).consensus()
     np.testing.assert_allclose(found.share, [4 / 9, 3 / 9])
 
 
@@ -97,7 +97,7 @@ def test_one_draw_is_its_own_consensus_and_is_shown_as_a_draw():
 
 
 def test_chains_without_a_common_class_say_so():
-    post = run([A, B], [C, D])
+    post = steady_run([A, B], [C, D])
     assert post.consensus().share.size == 0
     assert post.consensus().sentences == ("The chains have no class in common.",)
     assert post.consensus().classes().empty
@@ -105,7 +105,7 @@ def test_chains_without_a_common_class_say_so():
     for what in ("classes", "profiles", "factors"):
         table = post.consensus().to_frame(what)
         assert table.empty
-        assert list(table.columns) == list(run([A, B], [A, B]).consensus().to_frame(what).columns)
+        assert list(table.columns) == list(steady_run([A, B], [A, B]).consensus().to_frame(what).columns)
     assert repr(post.consensus()) == "Consensus of 2 chains, 8 draws: 0 classes that hold 0% of the expected counts"
 
 
@@ -123,7 +123,7 @@ def test_the_probability_of_sharing_does_not_depend_on_numbers():
 
 def test_renumbering_classes_and_factors_changes_nothing():
     chains = [[A, B, C, D], [A, B, C, a_class(0.5, 1, 0, 2)], [A, B, D, C]]
-    one, other = run(*chains, seed=1).consensus(), run(*chains, seed=2).consensus()
+    one, other = steady_run(*chains, seed=1).consensus(), steady_run(*chains, seed=2).consensus()
     np.testing.assert_allclose(one.share, other.share)
     for ours, theirs in zip(one.profiles, other.profiles, strict=True):
         np.testing.assert_allclose(ours, theirs)
@@ -145,7 +145,7 @@ def test_profiles_are_averaged_by_mass():
 
 
 def test_bad_arguments_are_named():
-    found = run([A, B, C], [A, B, C]).consensus()
+    found = steady_run([A, B, C], [A, B, C]).consensus()
     with refused("number", 7, rule="from 0 to 2"):
         found.profile(0, 7)
     with refused("least", 2, rule="a probability"):
@@ -153,12 +153,12 @@ def test_bad_arguments_are_named():
     with refused("top", 0):
         found.classes(top=0)
     with refused("run", rule="has no draws yet: it is at sweep"):
-        ac.Posterior(run([A], [A]).record.with_draws((slice(None), slice(0, 0)))).consensus()
+        ac.Posterior(steady_run([A], [A]).record.with_draws((slice(None), slice(0, 0)))).consensus()
 
 
 def test_progress_counts_all_draws():
     ticks = []
-    reader = consensus_module.ClassReader(run([A, B, C], [A, B, C]).record)
+    reader = consensus_module.ClassReader(steady_run([A, B, C], [A, B, C]).record)
     consensus_module.estimate_classes(reader, lambda done, whole: ticks.append((done, whole)))
     assert ticks == [(done, 16) for done in range(1, 17)]
 
@@ -214,5 +214,5 @@ def test_a_terminal_has_a_progress_bar_and_nothing_else_has(monkeypatch):
 
     for screen, wanted, shown in ((Terminal(), True, True), (Terminal(), False, False), (io.StringIO(), True, False)):
         monkeypatch.setattr("sys.stderr", screen)
-        run([A, B, C], [A, B, C]).consensus(progress=wanted)
+        steady_run([A, B, C], [A, B, C]).consensus(progress=wanted)
         assert ("consensus" in screen.getvalue()) == shown

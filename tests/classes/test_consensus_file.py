@@ -14,14 +14,14 @@ import pytest
 import allocore as ac
 from allocore.classes import numbering as consensus_file
 from allocore.classes.numbering import FILE, number_and_save, number_classes, read_consensus
-from support.planted import A, B, C, D, a_class, planted_tensor, run
+from support.planted import A, B, C, D, a_class, planted_tensor, steady_run
 from support.tiers import parametrize_few
 
 E = a_class(9.0, 2, 3, 1)
 
 
 def profiles(*chains):
-    return run(*chains).consensus().estimates.mean_profiles
+    return steady_run(*chains).consensus().estimates.mean_profiles
 
 
 def names_by_number(numbered):
@@ -52,7 +52,7 @@ def test_new_classes_are_numbered_in_their_order_and_weak_ones_after_the_others(
 def test_the_numbers_of_a_new_run_have_no_gaps_in_the_order_in_which_classes_are_shown():
     # A class that is larger than the others is held by one chain in two, so it is weakly supported.
     large = a_class(200.0, 2, 3, 1)
-    summary = run([A, large, C], [A, large, C], [A, B, C], [A, B, C]).consensus().summary
+    summary = steady_run([A, large, C], [A, large, C], [A, B, C], [A, B, C]).consensus().summary
     assert summary.apart_C[:-1].any()
     assert not summary.apart_C.all()
     assert summary.number_C[summary.apart_last].tolist() == list(range(len(summary.number_C)))
@@ -287,7 +287,7 @@ def test_numbers_are_given_without_a_file_if_it_cannot_be_locked(stored, monkeyp
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("allocore.classes.numbering.ProcessLock", locked)
-    found = run([A, B, C], [A, B, C]).consensus().estimates
+    found = steady_run([A, B, C], [A, B, C]).consensus().estimates
     missing = path.parent / "nowhere"
     assert number_and_save(missing, post.record, found, ("a", "b", "c")).number_C.tolist() == [0, 1, 2]
     assert not missing.exists()

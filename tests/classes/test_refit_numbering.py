@@ -96,7 +96,7 @@ def test_some_chains_of_a_refit_have_its_numbers(old):
 
 def test_some_chains_number_their_classes_as_all_chains_do():
     larger = (5.0, *planted.B[1:])
-    both = planted.run([planted.A, planted.B, planted.C], [planted.A, larger, planted.C])
+    both = planted.steady_run([planted.A, planted.B, planted.C], [planted.A, larger, planted.C])
     some = both.select_chains([1])
     assert some.consensus().numbers.tolist() == [1, 0, 2], "of this chain, another class is the largest"
     assert both.consensus().numbers.tolist() == [0, 1, 2]

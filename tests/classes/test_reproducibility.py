@@ -8,11 +8,11 @@ from allocore.classes.names import support_words
 from allocore.classes.reproducibility import _sizes, agreement, expected_agreement
 from allocore.classes.tracks import SharedClasses
 from support.errors import refused
-from support.planted import A, B, C, D, run
+from support.planted import A, B, C, D, steady_run
 
 
 def test_chains_with_the_same_classes_agree_on_everything():
-    found = run(*[[A, B, C]] * 8).reproducibility()
+    found = steady_run(*[[A, B, C]] * 8).reproducibility()
     assert found.agreement == 1.0
     assert found.table["chains"].tolist() == [2, 4]
     assert found.table["covered"].tolist() == pytest.approx([1.0, 1.0])
@@ -21,7 +21,7 @@ def test_chains_with_the_same_classes_agree_on_everything():
 
 def test_halves_agree_on_the_classes_that_both_have():
     """A is in all chains, B in the first two, C in the last two; of two chains, both must hold a class."""
-    found = run([A, B], [A, B], [A, C], [A, C]).reproducibility()
+    found = steady_run([A, B], [A, B], [A, C], [A, C]).reproducibility()
     rng, expected, both = np.random.default_rng(0), [], []
     for _ in range(8):
         apart = sorted(rng.permutation(4)[:2].tolist()) in ([0, 1], [2, 3])
@@ -33,7 +33,7 @@ def test_halves_agree_on_the_classes_that_both_have():
 
 
 def test_chains_that_have_nothing_in_common_agree_on_nothing():
-    found = run([A], [B], [C], [D]).reproducibility()
+    found = steady_run([A], [B], [C], [D]).reproducibility()
     assert found.agreement == 0.0
     assert found.table["covered"].item() == 0.0
 
@@ -64,27 +64,27 @@ def test_the_agreement_of_whole_runs_follows_the_trend():
 
 def test_it_takes_four_chains():
     with refused("chains", 3):
-        run([A, B], [A, B], [A, B]).reproducibility()
+        steady_run([A, B], [A, B], [A, B]).reproducibility()
 
 
 def test_it_is_computed_once():
-    post = run(*[[A, B]] * 4)
+    post = steady_run(*[[A, B]] * 4)
     assert post.reproducibility() is post.reproducibility()
 
 
 def test_the_table_of_classes_says_how_often_halves_find_each():
-    post = run([A, B], [A, B], [A, C], [A, C])
+    post = steady_run([A, B], [A, B], [A, C], [A, C])
     table, found = post.consensus().classes(), post.reproducibility()
     assert table["found_again"].tolist() == found.found_again.tolist()
     assert table["found_again"].iloc[0] == 1.0
     assert post.consensus().reproducibility is found, "it is computed once"
     assert "100% of random halves" in support_words(post.consensus().summary, 0)
-    assert run([A], [A], [A]).consensus().classes()["found_again"].isna().all()
+    assert steady_run([A], [A], [A]).consensus().classes()["found_again"].isna().all()
 
 
 def test_only_the_largest_tracks_of_many_are_compared(monkeypatch):
-    few = run(*[[A, B, C]] * 4).reproducibility()
+    few = steady_run(*[[A, B, C]] * 4).reproducibility()
     monkeypatch.setattr(tracks, "_MOST_TRACKS", 8)
-    post = run(*[[A, B, C]] * 4)
+    post = steady_run(*[[A, B, C]] * 4)
     assert post.reproducibility().table["covered"].item() < few.table["covered"].item()
     assert len(post.consensus().share) == 2

@@ -89,6 +89,9 @@ def test_the_numbers_of_a_job_are_those_of_a_fit_by_hand(comparison_of_all, mode
         assert row["log_ppd"] == post.log_ppd(test)
         assert row["log_ppd_positive"] == post.log_ppd(test, positive_only=True)
         assert row["ppd"] == pytest.approx(post.ppd(test))
+        scores = post.evaluate(test).table.loc["model"]
+        for name in ("kl", "auc", "average_precision"):
+            assert row[name] == pytest.approx(scores[name])
         drawn = post.draw_sweeps - 1
         assert row["classes"] == pytest.approx(post.stats["classes"][:, drawn].mean())
         factors = post.stats["factors"][:, drawn].mean(axis=(0, 1))

@@ -26,7 +26,7 @@ def compared(names=NAMES, chains=2, e0=E0, likelihood="poisson", **options):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def comparison_and_folder(tmp_path_factory):
     """A comparison of four models with two chains each, and its folder."""
     out = tmp_path_factory.mktemp("likelihoods") / "out"
     with pytest.MonkeyPatch.context() as patch:
@@ -49,8 +49,8 @@ def by_hand(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_name_is_fitted_as_it_says_and_judged_by_all_chains_and_by_single_ones(finished, name):
-    row = finished[0].table.set_index("model").loc[name]
+def test_each_name_is_fitted_as_it_says_and_judged_by_all_chains_and_by_single_ones(comparison_and_folder, name):
+    row = comparison_and_folder[0].table.set_index("model").loc[name]
     post, test = by_hand(name)
     assert row["chains"] == 2
     assert row["log_ppd"] == post.log_ppd(test)
@@ -62,8 +62,8 @@ def test_each_name_is_fitted_as_it_says_and_judged_by_all_chains_and_by_single_o
         assert row[column] <= row[column.removesuffix("_chain")], "the mean of logarithms is below that of the mean"
 
 
-def test_tables_findings_and_figures_have_readable_names(finished):
-    found, _ = finished
+def test_tables_findings_and_figures_have_readable_names(comparison_and_folder):
+    found, _ = comparison_and_folder
     assert found.table["model"].tolist() == NAMES
     assert found.summary()["model"].tolist() == NAMES
     pooled = {each.values["model"]: each.values for each in found.findings if each.kind == "pooled-chains"}
@@ -107,19 +107,19 @@ def test_with_one_chain_nothing_is_said_of_pooling():
     ("other", "value"), [({"e0": 0.5}, "'allocore' with e0=0.5"), ({"chains": 1}, "'allocore' with chains=1")]
 )
 @pytest.mark.parametrize("lost", [False, True], ids=["settings", "results alone"])
-def test_other_settings_in_the_same_folder_are_refused(finished, tmp_path, other, value, lost):
-    out = shutil.copytree(finished[1], tmp_path / "out")
+def test_other_settings_in_the_same_folder_are_refused(comparison_and_folder, tmp_path, other, value, lost):
+    out = shutil.copytree(comparison_and_folder[1], tmp_path / "out")
     if lost:
         (out / "settings.json").unlink()
     with refused("models", value):
         compared(out=out, **other)
 
 
-def test_another_likelihood_is_another_model_of_the_same_comparison(finished, monkeypatch):
+def test_another_likelihood_is_another_model_of_the_same_comparison(comparison_and_folder, monkeypatch):
     started = []
     monkeypatch.setattr(compare, "write", lambda *_: None)
     monkeypatch.setattr(compare, "run_jobs", lambda executor, jobs, *_, **__: started.extend(job.name for job in jobs))
-    again = compared(["allocore", "allocore-e0", "cp"], likelihood="negative-binomial", out=finished[1])
+    again = compared(["allocore", "allocore-e0", "cp"], likelihood="negative-binomial", out=comparison_and_folder[1])
     assert started == ["cp-nb-3-split0"]
     assert again.missing == 1
 

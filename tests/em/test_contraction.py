@@ -14,7 +14,7 @@ CORES = {1: (3,), 2: (2, 3), 3: (2, 3, 2), 4: (2, 1, 3, 2), 5: (2, 2, 1, 2, 2)}
 LENGTHS = (5, 4, 3, 4, 2)
 
 
-def case(modes, cells=60, seed=0):
+def random_cells(modes, cells=60, seed=0):
     rng = np.random.default_rng(seed)
     core_shape, lengths = CORES[modes], LENGTHS[:modes]
     core = rng.uniform(0.1, 1.0, core_shape)
@@ -51,7 +51,7 @@ def plain_slope(array, total, step=1e-6):
 @pytest.mark.parametrize("in_logs", [True, False])
 @pytest.mark.parametrize("modes", [1, 2, 3, 4, 5])
 def test_the_total_and_all_its_derivatives_are_those_of_small_steps(modes, in_logs):
-    core, phi, coords, weights, cells = case(modes, cells=25)
+    core, phi, coords, weights, cells = random_cells(modes, cells=25)
     found = contract(cells, core, phi, Workers(1), in_logs=in_logs)
 
     def total():
@@ -65,7 +65,7 @@ def test_the_total_and_all_its_derivatives_are_those_of_small_steps(modes, in_lo
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_the_order_of_the_modes_changes_nothing_but_rounding(monkeypatch, order):
-    core, phi, coords, weights, cells = case(3)
+    core, phi, coords, weights, cells = random_cells(3)
     expected = contract(cells, core, phi, Workers(1), in_logs=True)
     monkeypatch.setattr(contraction, "best_order", lambda *_: order)
     other = CellTree.of(coords, weights, LENGTHS[:3], CORES[3])
@@ -79,7 +79,7 @@ def test_the_order_of_the_modes_changes_nothing_but_rounding(monkeypatch, order)
 
 @pytest.mark.parametrize("blocks", [1, 2, 7])
 def test_blocks_change_nothing_but_rounding_and_threads_not_even_that(monkeypatch, blocks):
-    core, phi, coords, weights, cells = case(4, cells=200)
+    core, phi, coords, weights, cells = random_cells(4, cells=200)
     expected = contract(cells, core, phi, Workers(1), in_logs=True)
     monkeypatch.setattr(contraction, "_CELLS_OF_A_BLOCK", 200 // blocks)
     cut = CellTree.of(coords, weights, LENGTHS[:4], CORES[4])
@@ -99,7 +99,7 @@ def _arrays(by_threads):
 
 
 def test_tables_of_all_blocks_together_stay_within_their_memory(monkeypatch):
-    _, _, coords, weights, _ = case(3, cells=200)
+    _, _, coords, weights, _ = random_cells(3, cells=200)
     monkeypatch.setattr(contraction, "_CELLS_OF_A_BLOCK", 1)
     table = 8 * (prod(CORES[3]) + sum(length * width for length, width in zip(LENGTHS, CORES[3], strict=False)))
     for bytes_, blocks in ((10 * table, 10), (table, 1), (0, 1), (10**9, 32)):
@@ -108,7 +108,7 @@ def test_tables_of_all_blocks_together_stay_within_their_memory(monkeypatch):
 
 
 def test_a_cell_with_weight_but_without_a_rate_has_the_logarithm_of_zero():
-    core, phi, coords, _, cells = case(3)
+    core, phi, coords, _, cells = random_cells(3)
     phi[1][coords[1, 0]] = 0.0
     found = contract(cells, core, phi, Workers(1), in_logs=True)
     assert found.total == -np.inf

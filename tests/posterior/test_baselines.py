@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 
 import allocore as ac
 from allocore.model.likelihood import LIKELIHOODS
-from allocore.posterior.evaluate import (
+from allocore.posterior.baselines import (
     _predicted,
     baselines,
     fitted_margins,
@@ -48,7 +48,7 @@ def test_independence_without_missing_cells_is_the_product_of_margins():
     counts, total = dense(tensor), tensor.total
     rows = [counts.sum(axis=tuple({0, 1, 2} - {m})) + 1 / SHAPE[m] for m in range(3)]
     expected = np.einsum("i,j,k->ijk", *rows) * total / (total + 1) ** 3
-    np.testing.assert_allclose(independence(tensor, CELLS).cells_N, expected.ravel(), rtol=1e-9)
+    np.testing.assert_allclose(independence(tensor, CELLS, fitted_margins(tensor)).cells_N, expected.ravel(), rtol=1e-9)
 
 
 def test_independence_fits_the_margins_of_the_observed_cells():
@@ -96,14 +96,18 @@ def test_there_is_no_mean_where_most_fibres_are_missing_whole():
     assert names == ["one rate", "independence", "mean over mode_2"]
 
 
-@pytest.mark.parametrize("baseline", [one_rate, independence, lambda *given: mean_over(*given, 2)])
+def by_margins(tensor, cells):
+    return independence(tensor, cells, fitted_margins(tensor))
+
+
+@pytest.mark.parametrize("baseline", [one_rate, by_margins, lambda *given: mean_over(*given, 2)])
 def test_the_dispersion_is_that_of_the_largest_likelihood_of_all_observed_cells(baseline):
     tensor = sparse([(1, None, 2), (2, 1, None)], seed=4)
     counts = dense(tensor)
     seen = ~np.isnan(counts)
     likelihood, means = LIKELIHOODS["negative-binomial"], baseline(tensor, CELLS)
     mean = means.cells_N.reshape(SHAPE)
-    if len(set(means.nonzeros)) > 1 and baseline is not independence:
+    if len(set(means.nonzeros)) > 1 and baseline is not by_margins:
         number, rate = seen.sum(axis=2, keepdims=True), np.nanmean(counts)
         mean = (np.nansum(counts, axis=2, keepdims=True) - np.nan_to_num(counts) + rate) / np.maximum(number, 1)
 
@@ -115,6 +119,74 @@ def test_the_dispersion_is_that_of_the_largest_likelihood_of_all_observed_cells(
     assert loss(mixtures.log_odds_RS[0, 0]) <= best.fun + 1e-3
     expected = likelihood.mean(mixtures.rates_NS, mixtures.log_odds_RS)[:, 0]
     np.testing.assert_allclose(expected, means.cells_N, rtol=1e-10)
+
+
+# Networks: a pair is (sender, receiver), and the diagonal is missing
+
+ACTORS, LAYERS, TIMES = 7, 3, 4
+MISSING_PAIRS = [(1, 2, None, None), (3, None, 1, None), (None, 5, None, 2), (0, 4, 2, None), (6, 6, None, 3)]
+
+
+def network(diagonal=True, patterns=MISSING_PAIRS, names="abcdefg"):
+    """A tensor of events between actors, where actor "g" has few."""
+    rng = np.random.default_rng(3)
+    counts = rng.poisson(0.15, (ACTORS, LAYERS, ACTORS, TIMES))
+    labels = [tuple(names), tuple("xyz"), tuple(names), tuple("pqrs")]
+    Y = ac.as_tensor(counts, mode_names=["from", "layer", "to", "when"], labels=labels)
+    patterns = [(i, a, j, t) for i, j, a, t in patterns]
+    return (Y.mask_diagonal(("from", "to")) if diagonal else Y).with_missing(patterns)
+
+
+def brute_force(tensor, name):
+    """The expected counts of all cells, by loops over actors."""
+    shape = tensor.shape
+    cells = np.indices(shape).reshape(4, -1)
+    seen = ~tensor.missing.contains(cells).reshape(shape)
+    tied = {(i, j) for i, _, j, _ in tensor.coords.T.tolist() if i != j}
+    scores = np.empty((ACTORS, ACTORS))
+    for i in range(ACTORS):
+        for j in range(ACTORS):
+            out, into = sum((i, k) in tied for k in range(ACTORS)), sum((k, j) in tied for k in range(ACTORS))
+            near = [{k for k in range(ACTORS) if (k, each) in tied or (each, k) in tied} for each in (i, j)]
+            scores[i, j] = (out + 1 / ACTORS) * (into + 1 / ACTORS)
+            if name == "common neighbours":
+                scores[i, j] = len(near[0] & near[1]) + 1
+    margins = fitted_margins(tensor)
+    expected = np.einsum("ij,a,t->iajt", scores, margins[1], margins[3])
+    return expected * tensor.total / expected[seen].sum()
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("name", ["degree product", "common neighbours"])
+def test_the_scores_of_pairs_are_those_of_brute_force(name, diagonal):
+    tensor = network(diagonal)
+    cells = np.indices(tensor.shape).reshape(4, -1)
+    found = dict(baselines(tensor, LIKELIHOODS["poisson"], cells))
+    assert list(found) == ["one rate", "independence", "mean over when", "degree product", "common neighbours"]
+    np.testing.assert_allclose(found[name].rates_NS[:, 0], brute_force(tensor, name).ravel(), rtol=1e-9)
+
+
+def test_the_ties_of_held_out_cells_are_not_known():
+    tensor = network(patterns=[])
+    pair = tensor.coords[:, 0]
+    hidden = tensor.with_missing([(pair[0], None, pair[2], None)])
+    cell = pair[:, None].astype(np.int64)
+    before, after = (dict(baselines(each, LIKELIHOODS["poisson"], cell)) for each in (tensor, hidden))
+    for name in ("degree product", "common neighbours"):
+        expected = brute_force(hidden, name)[tuple(cell)]
+        assert after[name].rates_NS[0] == pytest.approx(expected)
+    assert before["degree product"].rates_NS[0] != pytest.approx(after["degree product"].rates_NS[0])
+
+
+def test_other_tensors_and_very_large_networks_have_no_such_baselines(monkeypatch):
+    tensor = network(names=tuple("abcdefg"))
+    cells = tensor.coords.astype(np.int64)
+    renamed = ac.CountTensor(
+        tensor.coords, tensor.counts, tensor.shape, labels=[tuple("abcdefg"), None, tuple("hijklmn"), None]
+    )
+    assert [name for name, _ in baselines(renamed, LIKELIHOODS["poisson"], cells)][2:] == ["mean over mode_3"]
+    monkeypatch.setattr("allocore.posterior.baselines._MOST_PATHS", 10)
+    assert [name for name, _ in baselines(tensor, LIKELIHOODS["poisson"], cells)][3:] == ["degree product"]
 
 
 def test_probabilities_of_ones_stay_below_one():

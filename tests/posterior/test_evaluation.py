@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.metrics import average_precision_score, mean_poisson_deviance, roc_auc_score
 from test_likelihoods import KINDS, QUICK, SHAPE, dense, frozen, posterior_with
 
 import allocore as ac
@@ -60,6 +61,10 @@ def test_the_scores_of_the_model_are_those_of_brute_force(kind, at_once, monkeyp
     assert model["log_ppd_zero"] == pytest.approx(np.log(density)[y == 0].mean(), rel=1e-8)
     assert model["mae"] == pytest.approx(np.abs(y - means).mean(), rel=1e-8)
     assert model["crps"] == pytest.approx(crps.mean(), rel=1e-7)
+    deviance = mean_poisson_deviance(y, means)
+    assert model["kl"] == pytest.approx(deviance / 2, rel=1e-8)
+    assert model["auc"] == pytest.approx(roc_auc_score(y > 0, 1 - cdf[0]), rel=1e-8)
+    assert model["average_precision"] == pytest.approx(average_precision_score(y > 0, 1 - cdf[0]), rel=1e-8)
     below = np.where(y > 0, np.take_along_axis(cdf, np.maximum(y - 1, 0)[None], 0)[0], 0.0)
     up_to = np.take_along_axis(cdf, y[None], 0)[0]
     u = below + np.random.default_rng(evaluation._SEED).random(len(y)) * (up_to - below)
@@ -186,6 +191,22 @@ def test_the_answer_comes_first_and_says_better_or_worse():
     assert found.sentences[0].startswith("Predicts clearly worse than the best baseline")
     same = Posterior(replace(good.record, core_values=good.core_values * 1e-12), 1).evaluate()
     assert same.level == "poor"
+
+
+def test_a_finding_compares_the_ranking_with_the_best_baseline_at_it(monkeypatch):
+    monkeypatch.setattr(evaluation, "_FEW_CELLS", 10)
+    found = split_posterior(along=0).evaluate()
+    (ranked,) = [each for each in found.findings if each.kind == "zeros-ranked"]
+    own, others = found.table["auc"]["model"], found.table["auc"].drop("model")
+    assert (ranked.values["auc"], ranked.values["baseline"], ranked.values["baseline_auc"]) == (
+        own,
+        others.idxmax(),
+        others.max(),
+    )
+    assert (found.table["auc"]["one rate"], found.table["average_precision"]["one rate"]) == pytest.approx(
+        (0.5, found.table.attrs["positive"] / found.table.attrs["cells"])
+    )
+    assert (found.table.filter(regex="^(kl|auc|average_precision)_se$").drop("one rate") > 0).all(axis=None)
 
 
 def test_intervals_that_are_too_narrow_lead_to_the_negative_binomial():
@@ -375,7 +396,7 @@ def test_cells_that_cannot_judge_a_model_get_no_verdict():
 
 
 def test_small_scores_and_errors_are_not_printed_as_zero():
-    scores = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps")
+    scores = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps", "kl", "auc", "average_precision")
     names = [*scores, *(f"{name}_se" for name in scores)]
     names += ["coverage_50", "coverage_90", "coverage_50_busy", "coverage_90_busy"]
     known = {"log_ppd": -3.21e-5, "mae": 4.5e-5, "mae_se": 1.2e-6, "crps": 0.0, "crps_se": 0.0}

@@ -36,7 +36,7 @@ for module in (core_values, factors, relocation, exposure_sums, thinning):
 """
 
 
-def run(threads=2):
+def short_chains(threads=2):
     return run_chains(MemoryStore(Plan(TENSOR, SPEC, Schedule(0, 3, 1), 1, 2)), threads=threads)
 
 
@@ -112,23 +112,23 @@ def test_every_model_has_steps_to_compile(spec, missing, monkeypatch):
 
 @pytest.mark.parametrize("command", ["exit 1", "kill -9 $$"])
 def test_a_second_process_that_fails_changes_nothing(cold, python_that, command):
-    expected = run(threads=1)
+    expected = short_chains(threads=1)
     assert cold == []
     python_that(command)
-    assert run().core_values.tobytes() == expected.core_values.tobytes()
+    assert short_chains().core_values.tobytes() == expected.core_values.tobytes()
     assert [process.returncode == 0 for process in cold] == [False]
 
 
 def test_a_second_process_that_cannot_be_started_changes_nothing(cold, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python3")
-    assert run().core_values.shape == (1, 3, 3)
+    assert short_chains().core_values.shape == (1, 3, 3)
     assert cold == []
 
 
 @pytest.mark.parametrize("executable", ["/usr/sbin/uwsgi", "", None])
 def test_a_program_with_python_inside_is_not_started_again(cold, monkeypatch, executable):
     monkeypatch.setattr(sys, "executable", executable)
-    run()
+    short_chains()
     assert cold == []
 
 
@@ -136,7 +136,7 @@ def test_a_second_process_that_hangs_is_ended_with_the_run(cold, python_that, mo
     python_that("exec sleep 60")
     monkeypatch.setattr(chains_module, "_MAX_COMPILE_SECONDS", 0.1)
     start = time.monotonic()
-    run()
+    short_chains()
     assert time.monotonic() - start < 30
     assert [process.returncode for process in cold] == [-9]
 
@@ -159,9 +159,9 @@ def test_a_model_with_numbers_of_numpy_is_told_to_the_second_process(cold, pytho
 
 
 def test_there_is_no_second_process_with_one_thread_or_one_processor(cold, monkeypatch):
-    run(threads=1)
+    short_chains(threads=1)
     monkeypatch.setattr(chains_module, "available_threads", lambda: 1)
-    run(threads=2)
+    short_chains(threads=2)
     assert cold == []
 
 

@@ -19,10 +19,10 @@ from allocore.errors import NO_VALUE
 from allocore.run import chains as chains_module
 from allocore.run.cluster import chains as executors
 from allocore.run.cluster import tasks
-from allocore.run.cluster.shards import SerialExecutor
 from allocore.run.cluster.tasks import DataWanted, Versions
 from support.errors import refused, refused_file
 from support.same_draws import assert_same
+from support.serial_executor import SerialExecutor
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 12, "thin": 2, "chains": 3, "seed": 11, "progress": False}

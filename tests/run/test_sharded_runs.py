@@ -15,12 +15,13 @@ import allocore as ac
 from allocore.errors import NO_VALUE
 from allocore.run.cluster import shards as shards_module
 from allocore.run.cluster import tasks
-from allocore.run.cluster.shards import SerialExecutor, ShardRange, cut_in_proportion
+from allocore.run.cluster.shards import ShardRange, cut_in_proportion
 from allocore.run.cluster.tasks import Versions
 from allocore.tensor import sharded as sharded_tensor
 from allocore.tensor.shards import ShardFiles
 from support.errors import refused, refused_file
 from support.same_draws import assert_same
+from support.serial_executor import SerialExecutor
 
 SHAPE = (60, 40, 12)
 SETTINGS = {"budget": 6, "burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
@@ -185,11 +186,6 @@ def test_counts_beyond_32_bits_come_home(tmp_path):
     Y = ac.CountTensor([[0, 1, 2, 0, 1], [0, 1, 2, 1, 2], [0, 1, 0, 1, 0]], [6 * 10**9, 3, 5, 7 * 10**9, 2], (3, 3, 2))
     Y.save(tmp_path / "y.zarr", shards=1)
     assert_same(fitted(ac.load_tensor(tmp_path / "y.zarr"), executor=Crew(2)), fitted(Y))
-
-
-def test_a_fit_without_an_executor_gives_the_same_bytes_and_keeps_no_shards_in_memory(sharded):
-    assert_same(fitted(sharded), in_memory())
-    assert shards_module._known == {}
 
 
 def test_a_worker_keeps_its_own_range_and_one_of_another(sharded):

@@ -29,7 +29,7 @@ def package_states(case, sweeps, burn_in=200, seed=2):
 def naive_states(case, sweeps, burn_in=100, observed=None):
     rng = np.random.default_rng(6)
     observed = case.observed if observed is None else observed
-    chain = naive.run(case.Y, observed, case.spec.core_shape, case.spec.budget, case.priors, sweeps, rng)
+    chain = naive.chain_of_states(case.Y, observed, case.spec.core_shape, case.spec.budget, case.priors, sweeps, rng)
     return summaries(list(chain)[burn_in:])
 
 

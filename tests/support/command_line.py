@@ -1,4 +1,16 @@
-"""Errors of the command line by their parts: the option, its value as it is printed, and the rule."""
+"""Errors of the command line by their parts: the option, its value, and the rule."""
+
+import json
+
+
+def error_of(result):
+    """The fields of the error of a command with --json, whose sentence is the one line on standard error."""
+    code, out, err = result
+    assert code == 2, (code, out, err)
+    error = json.loads(out)["error"]
+    assert err == f"allocore: error: {error['sentence']}\n"
+    assert "\n" not in error["sentence"]
+    return error
 
 
 def assert_refused(result, option, value=None, rule=""):

@@ -55,6 +55,7 @@ def table_of(**series):
             row |= {"log_ppd": number, "log_ppd_positive": number, "seconds": 2.0, "seconds_per_sweep": 0.1}
             row |= {"classes": int(budget) * 0.8, "factors_who": 2.0, "factors_when": 1.0, "peak_mb": 100.0}
             row |= {"chains": 1, "log_ppd_chain": number, "log_ppd_positive_chain": number, "sweeps": 20.0}
+            row |= {"kl": -number, "auc": 0.9, "average_precision": 0.5}
             row |= {"threads": 1.0, "error": "ended by SIGKILL" if failed else ""}
             rows.append(row)
     return pd.DataFrame(rows)

@@ -14,7 +14,7 @@ WHO = ("Ada", "Bo", "Cy", "Di", "Ed", "Flo")
 WHAT = ("a long name for a small thing", "buy", "sell")
 
 
-def posterior(
+def drawable_posterior(
     factors=None,
     locations=((0, 0, 0), (1, 0, 1), (2, 1, 1)),
     values=(6.0, 3.0, 1.0),

@@ -524,7 +524,7 @@ def sweep(Y, observed, state, priors, rng, relocation=relocate) -> NaiveState:
     return draw_factors(alloc, observed, state, priors, rng)
 
 
-def run(
+def chain_of_states(
     Y, observed, core_shape, budget, priors, sweeps, rng, fixed_locations=None, relocation=relocate
 ) -> Iterator[NaiveState]:
     """Yield the state after each sweep, from `initial_state`; no two states share an array."""

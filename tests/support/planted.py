@@ -73,7 +73,7 @@ def a_class(value, i, j, k):
 A, B, C, D = a_class(4.0, 0, 1, 0), a_class(3.0, 0, 2, 1), a_class(2.0, 3, 4, 2), a_class(1.0, 5, 5, 3)
 
 
-def run(*chains, draws=4, seed=0, **more):
+def steady_run(*chains, draws=4, seed=0, **more):
     """Chains in which all draws have the same classes, in another order in every draw."""
     rng = np.random.default_rng(seed)
     return posterior_of([[shuffled(list(classes), rng) for _ in range(draws)] for classes in chains], SHAPE, **more)

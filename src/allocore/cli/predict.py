@@ -60,7 +60,8 @@ def evaluate(
     """Score how well a run predicts held-out cells, compared with simple baselines.
 
     Prints the log predictive probability (log PPD) of all cells, of cells with counts and of zeros, with standard
-    errors over fibres; the mean absolute error; the CRPS; and the coverage of 50% and 90% intervals, for all cells and
+    errors over fibres; the mean absolute error; the CRPS; the KL divergence of the expected count; the AUC and average
+    precision of ranking cells with counts before zeros; and the coverage of 50% and 90% intervals, for all cells and
     for busy ones, where a count is likely.
 
     allocore evaluate run.zarr

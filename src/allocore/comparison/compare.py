@@ -61,7 +61,8 @@ class Comparison:
     ----------
     table : pandas.DataFrame
         One row per fit: `model`, `estimator`, `core` (empty unless you chose it), `budget`, `core_shape`, `split`,
-        `log_ppd`, `log_ppd_positive`, their exponentials `ppd`, `ppd_positive`, `chains`, the mean log PPDs of single
+        `log_ppd`, `log_ppd_positive`, their exponentials `ppd`, `ppd_positive`, the `kl`, `auc` and
+        `average_precision` of `Posterior.evaluate`, `chains`, the mean log PPDs of single
         chains (`log_ppd_chain`, `log_ppd_positive_chain`), `seconds`, `sweeps`, `seconds_per_sweep`, `classes` and
         `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that failed.
     settings : Settings

@@ -29,6 +29,7 @@ from uuid import uuid4
 import numpy as np
 
 from allocore.comparison.models import Job, series_name
+from allocore.posterior.evaluate import mean_scores
 from allocore.progress import in_words, log, output_kind
 from allocore.results import Posterior
 from allocore.run.chains import Stop
@@ -62,7 +63,7 @@ def fit_and_judge(tensor: CountTensor, job: Job, threads: int) -> dict[str, Any]
     # For EM, the iterations of all restarts count as sweeps.
     sweeps = int(model.restarts_["iterations"].sum() if job.estimator == "NNTuck" else post.stats["moved"].size)
     return {
-        **_scores(post, split.test),
+        **_scores(post, split.test, threads),
         "seconds": seconds,
         "sweeps": sweeps,
         "seconds_per_sweep": seconds / sweeps,
@@ -75,13 +76,13 @@ def fit_and_judge(tensor: CountTensor, job: Job, threads: int) -> dict[str, Any]
     }
 
 
-def _scores(post: Posterior, test: HeldOut) -> dict[str, float]:
-    """Return the log PPD of all draws of all chains together, and the mean over the chains of that of a single one."""
+def _scores(post: Posterior, test: HeldOut, threads: int) -> dict[str, float]:
+    """Return the scores of all draws of all chains together, and the mean log PPD of single chains."""
     pooled = _score(post, test)
     chains = len(post.core_values)
     single = [_score(post.select_chains([chain]), test) for chain in range(chains)] if chains > 1 else [pooled]
     means = {f"{name}_chain": sum(each[name] for each in single) / chains for name in pooled}
-    return pooled | means
+    return pooled | means | mean_scores(post.record, test, threads)
 
 
 def _score(post: Posterior, test: HeldOut) -> dict[str, float]:

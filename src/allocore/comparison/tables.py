@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from allocore.comparison.compare import Comparison
 
 _SCORES = ("log_ppd", "log_ppd_positive")
+_POINT_SCORES = ("kl", "auc", "average_precision")  # of all chains together, as in `Posterior.evaluate`
 _OF_A_CHAIN = ("log_ppd_chain", "log_ppd_positive_chain")
 _MEASURED = ("seconds", "sweeps", "seconds_per_sweep", "classes")
-_SUMMED = (*_OF_A_CHAIN, "seconds", "seconds_per_sweep", "classes", "peak_mb")
+_SUMMED = (*_OF_A_CHAIN, *_POINT_SCORES, "seconds", "seconds_per_sweep", "classes", "peak_mb")
 _FORMATS = ("png", "pdf", "svg")
 
 
@@ -37,7 +38,7 @@ def results_table(
     """
     rows = [_row(outcome, mode_names) for outcome in outcomes]
     names = ["model", "estimator", "core", "budget", "core_shape", "split", *_SCORES, "ppd", "ppd_positive"]
-    names += ["chains", *_OF_A_CHAIN, *_MEASURED]
+    names += [*_POINT_SCORES, "chains", *_OF_A_CHAIN, *_MEASURED]
     names += [*(f"factors_{name}" for name in mode_names), "peak_mb", "threads", "error"]
     table = pd.DataFrame(rows, columns=pd.Index(names))
     order = dict.fromkeys([*models, *sorted(set(table["model"]))])
@@ -52,7 +53,10 @@ def _row(outcome: dict[str, Any], mode_names: Sequence[str]) -> dict[str, Any]:
     shape = shape_text(job.core_shape)
     row: dict[str, Any] = {"model": job.model, "estimator": job.estimator, "core": shape if job.core else ""}
     row |= {"budget": job.budget, "core_shape": shape, "split": job.split, "error": outcome.get("error", "")}
-    row |= {name: float(outcome.get(name, math.nan)) for name in (*_SCORES, *_MEASURED, "peak_mb", "threads")}
+    row |= {
+        name: float(outcome.get(name, math.nan))
+        for name in (*_SCORES, *_POINT_SCORES, *_MEASURED, "peak_mb", "threads")
+    }
     row |= {"chains": dict(job.settings).get("chains", 1)}
     row |= {f"{name}_chain": float(outcome.get(f"{name}_chain", row[name])) for name in _SCORES}
     row |= {"ppd": math.exp(row["log_ppd"]), "ppd_positive": math.exp(row["log_ppd_positive"])}
@@ -151,6 +155,9 @@ def _readable(summary: pd.DataFrame, pooled: bool) -> pd.DataFrame:
         ]
     if pooled:
         rows["log PPD of counts, one chain"] = [f"{number:.4f}" for number in summary["log_ppd_positive_chain"]]
+    for name, heading in (("kl", "KL"), ("auc", "AUC")):
+        if summary[name].notna().any():  # folders of earlier versions have none
+            rows[heading] = [f"{number:.4g}" for number in summary[name]]
     rows |= {"classes": [f"{number:.0f}" for number in summary["classes"]]}
     rows |= {"seconds": [f"{number:,.3g}" for number in summary["seconds"]]}
     return pd.DataFrame(rows | {"peak MB": [f"{number:,.0f}" for number in summary["peak_mb"]]})

@@ -47,8 +47,9 @@ from allocore.forecast.time_factors import Coming, Periods
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS, Likelihood, odds_of
+from allocore.posterior.baselines import missing_in_fibres
 from allocore.posterior.cells import MOST_CELLS, Boxes, named_cells, observed_cells, term_rates, terms_of
-from allocore.posterior.evaluate import clustered_error, missing_in_fibres
+from allocore.posterior.evaluate import clustered_error
 from allocore.posterior.predict import (
     Mixtures,
     cell_mixtures,

@@ -32,6 +32,7 @@ from allocore.model.state import State
 from allocore.tensor.coordinates import cell_ranges, fibre_order
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.missing import Missing
+from allocore.tensor.sharded import ShardedTensor
 
 BLOCK = 1024  # consecutive cells that one thread thins
 LARGE = 256  # counts from here on are split by binomials, smaller ones are drawn one by one
@@ -91,6 +92,23 @@ class Layout:
             log_factorials=sum(float(gammaln(counts[part] + 1.0).sum()) for part in cell_ranges(len(counts))),
             total=int(counts.sum()),
             missing=SignedPatterns.of(missing),
+            workers=workers,
+        )
+
+    @classmethod
+    def without_cells(cls, tensor: ShardedTensor, workers: Workers) -> "Layout":
+        """Lay out a tensor whose cells are thinned elsewhere: what every other step reads."""
+        tensor.check_there()
+        shape, sizes = tensor.shape, tensor.files.sizes
+        no_cells = np.empty((len(shape), 0), dtype=np.int64), np.empty(0, dtype=np.int64)
+        return cls(
+            shape=shape,
+            order=sizes.order,
+            nonzeros=nonzeros_of(*no_cells, row_offsets(shape)[list(sizes.order)]),
+            row_totals_R=tensor.files.row_totals().astype(np.float64),
+            log_factorials=sizes.log_factorials,
+            total=sizes.total,
+            missing=SignedPatterns.of(tensor.missing),
             workers=workers,
         )
 

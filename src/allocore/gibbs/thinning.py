@@ -18,7 +18,7 @@ The log-likelihood is summed in blocks of fixed size, then over the blocks in or
 Three layers: the step (`thin`), the driver that shares the cells among the threads (`thin_here`), and serial leaves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import log
@@ -144,35 +144,48 @@ def thin_here(
     count_type: type[np.signedinteger[Any]],
 ) -> ThinnedCells:  # fmt: skip
     """Thin the cells of a layout with its own threads."""
-    scaled, nonzeros, budget = workspace.scaled_rows(state), layout.nonzeros, len(state.log_core_Q)
+    return thin_windows([layout], key, layout, likelihood, state, workspace, count_type)
+
+
+def thin_windows(
+    windows: Iterable[Layout], key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace,
+    count_type: type[np.signedinteger[Any]],
+) -> ThinnedCells:  # fmt: skip
+    """Thin cells that come in windows: layouts that differ only in their cells, ranges of blocks in order."""
+    scaled, budget = workspace.scaled_rows(state), len(state.log_core_Q)
     by_thread = _empty_sums(layout, budget, count_type)
-    log_fit_B, log_fit_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
-    underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
     streams, exact_stream = (key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
     latent: Latent | None = None
     if likelihood != POISSON:
         latent_streams = key.stream(Step.LATENT), key.stream(Step.LATENT_EXACT)
         latent = Latent(likelihood, exp_of(scaled.log_scale_R), *latent_streams)
     weights = Weights(state.core_values(), workspace.expanded.phi_RQ, scaled.log_scale_R)
-    first_draw_B = nonzeros.first_draw_B  # where the random numbers of each block begin
-    if likelihood == BERNOULLI:  # a latent count is at most MOST_BINARY, not at most y
-        first_draw_B = (nonzeros.first_cell + np.arange(layout.blocks + 1) * BLOCK) * (MOST_BINARY + 1)
 
-    def work(blocks: tuple[int, int], large: tuple[int, int], sums: ThreadSums) -> None:
-        batch = Batch.of(len(layout.shape), scaled.scaled_RL.shape[1], likelihood)
-        _thin_blocks(
-            *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, *streams, batch, sums, log_fit_B, underflow_N
-        )  # fmt: skip
-        buffers = SplitBuffers.of(budget)
-        split_large(*large, latent, nonzeros, weights, exact_stream, buffers, sums, log_fit_L, underflow_N)
+    def thin_window(window: Layout) -> tuple[Floats, Floats, Floats]:
+        nonzeros, workers = window.nonzeros, layout.workers
+        log_fit_B, log_fit_L = np.zeros(window.blocks), np.zeros(len(nonzeros.large_L))
+        underflow_N = np.zeros(window.nnz, dtype=np.bool_)
+        first_draw_B = nonzeros.first_draw_B  # where the random numbers of each block begin
+        if likelihood == BERNOULLI:  # a latent count is at most MOST_BINARY, not at most y
+            first_draw_B = (nonzeros.first_cell + np.arange(window.blocks + 1) * BLOCK) * (MOST_BINARY + 1)
 
-    nothing = [(0, 0)] * layout.workers.threads
-    blocks, large = thinning_ranges(layout, budget), layout.workers.ranges(len(log_fit_L))
-    layout.workers.run(
-        [partial(work, *share) for share in zip(blocks + nothing, large + nothing, by_thread, strict=False)]
-    )
-    which = np.flatnonzero(underflow_N)
-    log_fit_U = split_in_logs(which, layout, latent, state, scaled, exact_stream, by_thread[0])
+        def work(blocks: tuple[int, int], large: tuple[int, int], sums: ThreadSums) -> None:
+            batch = Batch.of(len(layout.shape), scaled.scaled_RL.shape[1], likelihood)
+            _thin_blocks(
+                *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, *streams, batch, sums, log_fit_B, underflow_N
+            )  # fmt: skip
+            buffers = SplitBuffers.of(budget)
+            split_large(*large, latent, nonzeros, weights, exact_stream, buffers, sums, log_fit_L, underflow_N)
+
+        nothing = [(0, 0)] * workers.threads
+        blocks, large = thinning_ranges(window, budget), workers.ranges(len(log_fit_L))
+        shares = zip(blocks + nothing, large + nothing, by_thread, strict=False)
+        workers.run([partial(work, *share) for share in shares])
+        which = np.flatnonzero(underflow_N)
+        return log_fit_B, log_fit_L, split_in_logs(which, window, latent, state, scaled, exact_stream, by_thread[0])
+
+    found = zip(*map(thin_window, windows), strict=True)
+    log_fit_B, log_fit_L, log_fit_U = (np.concatenate(parts) for parts in found)
     return ThinnedCells(_total(layout, by_thread), log_fit_B, log_fit_L, log_fit_U, scaled.log_scale_R)
 
 

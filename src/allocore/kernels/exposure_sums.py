@@ -132,13 +132,17 @@ def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Fl
         rates_N[n] = dot_of_rows(products_MQ, final, phi_RQ, rows_MN[final, n])
 
 
+def narrow_type(lengths: Sequence[int]) -> type[np.integer[Any]]:
+    """The narrowest type for the coordinates of modes with these lengths."""
+    longest = max(lengths)
+    return np.uint16 if longest <= 2**16 else np.int32 if longest < 2**31 else np.int64
+
+
 def sorted_coords(
     coords: NDArray[Any], order: Sequence[int], lengths: Sequence[int], *, sorted_already: bool
 ) -> tuple[NDArray[Any], Ints | slice]:
     """Cells sorted by the modes in `order`, in the narrowest type, and the permutation (a slice if sorted already)."""
-    longest = max(lengths)
-    narrow = np.uint16 if longest <= 2**16 else np.int32 if longest < 2**31 else np.int64
-    coords_MN = np.array(coords[list(order)], dtype=narrow, order="C")
+    coords_MN = np.array(coords[list(order)], dtype=narrow_type(lengths), order="C")
     if sorted_already and tuple(order) == tuple(range(len(lengths))):
         return coords_MN, slice(None)
     place_N = np.lexsort(coords_MN[::-1])

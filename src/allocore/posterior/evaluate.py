@@ -1,26 +1,11 @@
-"""How well a fit predicts held-out cells, compared with baselines fitted to the same training cells.
-
-Baselines are simple models of the expected count mu of a cell:
-
-    one rate            the same expected count in every cell: all counts / all observed cells
-    independence        mu_d = prod_m a[m][d_m], the product of margins
-    mean over <mode>    (sum of y + one rate) / (number + 1), over the observed cells that differ in the last mode only
-
-The margins of the second are those of the observed cells: a[m][d] = y[m][d] / the sum over the observed cells of row
-d of the product of the other a, mode after mode until nothing changes (iterative proportional fitting, which is maximum
-likelihood for the Poisson). One count is spread evenly over the observed rows of each mode, so that no rate is zero; a
-row without observed cells is like the average row. The third has one cell of the overall rate added, for the same
-reason. It is left out if most cells have no observed neighbour in that mode, as in held-out fibres along it.
-
-Each baseline has the likelihood of the run. For the negative binomial, r = mu (1 - p) / p with one p of the largest
-likelihood given the mu of the observed cells, zeros included (likelihood_check.py); those of the third are
-leave-one-out means there, or p would be too small. For the Bernoulli likelihood, mu is the probability of a one.
+"""How well a fit predicts held-out cells, compared with baselines fitted to the same cells (baselines.py).
 
 For each prediction, the scores are the means over the held-out cells of
 
     log PPD       the log predictive probability of the count: of all cells, of positive cells and of zeros
     MAE           |y - expected count|
     CRPS          sum_k ( F(k) - 1{k >= y} )^2, with F the predictive distribution (scores.py)
+    KL            y ln(y / mu) - y + mu, with mu the expected count: half of the Poisson deviance of mu
     coverage      whether u is within (0.25, 0.75), (0.05, 0.95): the central 50% and 90% intervals
 
 with u = F(y - 1) + v (F(y) - F(y - 1)), v uniform: the randomised probability integral transform, uniform if the
@@ -28,156 +13,36 @@ predictions are right (Czado, Gneiting and Held 2009). Most cells of a sparse te
 little about intervals. So coverage is also computed for *busy* cells, to which the prediction gives a count above 0
 with a probability of at least one half. The choice depends on the prediction, not on the count, so u stays uniform.
 
+The AUC and the average precision say how well P(y > 0) ranks cells with counts before zeros (ranking.py).
+
 Cells of a fibre share the values of other modes, so standard errors are taken over fibres, which were drawn at random:
 with the mean x of n cells in G fibres, se^2 = G / (G - 1) sum_f (sum of x_i - x in fibre f)^2 / n^2.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from scipy.special import kl_div
 
 from allocore._text import plain_number, plural
 from allocore.findings import Finding, Level, sentences
 from allocore.kernels.elementary import Flags, Floats, Ints
-from allocore.kernels.exposure_sums import Expanded, SignedPatterns
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
-from allocore.posterior.likelihood_check import likeliest_log_odds
+from allocore.posterior.baselines import baselines, name_of_mean
 from allocore.posterior.predict import Mixtures, cell_mixtures, number_of_draws, sampled
+from allocore.posterior.ranking import auc, average_precision, ranks
 from allocore.posterior.scores import MixtureScores, mixture_scores
 from allocore.progress import watched
 from allocore.storage.record import Record
-from allocore.tensor.coordinates import column_keys, locate
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.coordinates import column_keys
 from allocore.tensor.holdout import HeldOut
-from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, covered, signed_patterns
-
-_MOST_CYCLES, _CONVERGED = 1000, 1e-10
-_MOST_PROBABLE = 0.999
-
-
-class Means(NamedTuple):
-    """Expected counts: of the N cells to judge, of the training tensor's non-zeros, and of all its observed cells."""
-
-    cells_N: Floats
-    nonzeros: Floats
-    total: float
-
-
-def baselines(tensor: CountTensor, likelihood: Likelihood, coords_MN: Ints) -> Iterator[tuple[str, Mixtures]]:
-    """Return the name of each baseline and what it predicts for some cells."""
-    yield "one rate", _predicted(tensor, likelihood, one_rate(tensor, coords_MN))
-    yield "independence", _predicted(tensor, likelihood, independence(tensor, coords_MN))
-    means = mean_over(tensor, coords_MN, tensor.ndim - 1)
-    if means is not None:
-        yield name_of_mean(tensor), _predicted(tensor, likelihood, means)
-
-
-def name_of_mean(tensor: CountTensor) -> str:
-    """Return the name of the mean over the last mode."""
-    return f"mean over {tensor.mode_names[-1]}"
-
-
-def _predicted(tensor: CountTensor, likelihood: Likelihood, means: Means) -> Mixtures:
-    log_odds, rates_N = 0.0, means.cells_N
-    if likelihood.has_dispersion:
-        log_odds, _ = likeliest_log_odds(tensor.counts, means.nonzeros, means.total)
-        rates_N = rates_N * np.exp(-log_odds)
-    elif likelihood.name == "bernoulli":
-        rates_N = -np.log1p(-np.minimum(rates_N, _MOST_PROBABLE))
-    return Mixtures(rates_N[:, None], np.zeros(len(rates_N), dtype=np.int64), np.full((1, 1), log_odds))
-
-
-def one_rate(tensor: CountTensor, coords_MN: Ints) -> Means:
-    """The same expected count everywhere."""
-    rate = tensor.total / (tensor.volume - tensor.missing.cells)
-    return Means(np.full(coords_MN.shape[1], rate), np.full(tensor.nnz, rate), float(tensor.total))
-
-
-def independence(tensor: CountTensor, coords_MN: Ints) -> Means:
-    """The product of margins."""
-    margins = fitted_margins(tensor)
-    cells_N, nonzeros = (
-        np.prod([margin_D[place_N] for margin_D, place_N in zip(margins, coords, strict=True)], axis=0)
-        for coords in (coords_MN, tensor.coords)
-    )
-    return Means(cells_N, nonzeros, float(tensor.total))
-
-
-def fitted_margins(tensor: CountTensor) -> list[Floats]:
-    """A vector a[m] for each mode, so that the margins of prod_m a[m][d_m] over the observed cells are those given."""
-    patterns, total = SignedPatterns.of(tensor.missing), float(tensor.total)
-    ones = [np.ones(length) for length in tensor.shape]
-    seen = [_exposures(patterns, ones, m) > 0.5 for m in range(tensor.ndim)]
-    given: list[Floats] = [
-        np.where(seen_D, tensor.mode_totals(m) + 1.0 / seen_D.sum(), 0.0) * total / (total + 1.0)
-        for m, seen_D in enumerate(seen)
-    ]
-    margins = [np.where(seen_D, counts_D / total, 1.0 / total) for seen_D, counts_D in zip(seen, given, strict=True)]
-    margins[-1] *= total
-    for _ in range(_MOST_CYCLES):
-        change = 0.0
-        for m, (seen_D, counts_D) in enumerate(zip(seen, given, strict=True)):
-            exposure_D = _exposures(patterns, margins, m)
-            new_D = np.full(len(seen_D), total / exposure_D[seen_D].sum())
-            new_D[seen_D] = counts_D[seen_D] / exposure_D[seen_D]
-            change = max(change, float(np.abs(new_D / margins[m] - 1.0).max()))
-            margins[m] = new_D
-        if change < _CONVERGED:
-            break
-    return margins
-
-
-def _exposures(patterns: SignedPatterns, margins: Sequence[Floats], mode: int) -> Floats:
-    """For each row of a mode, the sum over its observed cells of the product of the other margins."""
-    expanded = Expanded(np.concatenate(margins)[:, None], np.array([[each.sum()] for each in margins]))
-    return patterns.sums_by_row(expanded, mode, Workers(1))[:, 0]
-
-
-def mean_over(tensor: CountTensor, coords_MN: Ints, mode: int) -> Means | None:
-    """The mean of the observed cells that differ from a cell in one mode only; None if most cells have none."""
-    others, length = [m for m in range(tensor.ndim) if m != mode], tensor.shape[mode]
-    keys_N, keys_n = column_keys([tensor.shape[m] for m in others], coords_MN[others], tensor.coords[others])
-    known_F, fibre_n, nonzeros_F = np.unique(keys_n, return_inverse=True, return_counts=True)
-    sum_F = np.bincount(fibre_n, tensor.counts)
-    number_N = length - missing_in_fibres(tensor.missing, coords_MN, mode)
-    if np.count_nonzero(number_N) * 2 < len(number_N):
-        return None
-    place_N, rate = locate(keys_N, known_F), tensor.total / (tensor.volume - tensor.missing.cells)
-    sum_N = np.where(place_N < 0, 0.0, sum_F[place_N])
-    first_F = np.unique(fibre_n, return_index=True)[1]
-    number_F = length - missing_in_fibres(tensor.missing, tensor.coords[:, first_F].astype(np.int64), mode)
-    # Without the cell itself: (sum - y + rate) / (number - 1 + 1).
-    left_out_n = (sum_F[fibre_n] - tensor.counts + rate) / number_F[fibre_n]
-    zeros = float(((number_F - nonzeros_F) * (sum_F + rate) / number_F).sum())
-    # Fibres without counts, except those that a pattern covers entirely.
-    patterns_PM = tensor.missing.patterns
-    whole = np.delete(patterns_PM[patterns_PM[:, mode] == WILDCARD], mode, axis=1)
-    empty = tensor.volume // length - Missing(whole, np.delete(tensor.shape, mode).tolist()).cells - len(known_F)
-    return Means((sum_N + rate) / (number_N + 1.0), left_out_n, float(left_out_n.sum()) + zeros + empty * rate)
-
-
-def missing_in_fibres(missing: Missing, coords_MN: Ints, mode: int) -> Ints:
-    """The number of missing cells in the fibre along a mode through each cell: signed patterns, joined to the cells."""
-    patterns_PM, signs_P = signed_patterns(missing)
-    weights_P = np.where(patterns_PM[:, mode] == WILDCARD, missing.shape[mode], 1) * signs_P
-    others_PM = np.array(patterns_PM)
-    others_PM[:, mode] = WILDCARD
-    number_N = np.zeros(coords_MN.shape[1], dtype=np.int64)
-    for fixed, chosen in by_fixed_modes(others_PM):
-        modes, lengths = list(fixed), [missing.shape[m] for m in fixed]
-        keys_N, keys_P = column_keys(lengths, coords_MN[modes], others_PM[chosen][:, modes].T)
-        known, place_P = np.unique(keys_P, return_inverse=True)
-        sums = np.bincount(place_P, weights_P[chosen]).astype(np.int64)
-        place_N = locate(keys_N, known)
-        number_N += np.where(place_N < 0, 0, sums[place_N])
-    return number_N
-
+from allocore.tensor.missing import covered
 
 MODEL = "model"
 LEVELS = (50, 90)
@@ -195,10 +60,12 @@ class Evaluation:
     Attributes
     ----------
     table : pandas.DataFrame
-        A row for the `model`, and one for each baseline: `one rate`, `independence` (the product of margins), and
-        `mean over <last mode>`, the mean of the cells that differ in that mode only, if they were observed. `log_ppd`,
-        also of `positive` and `zero` cells; `mae`, the mean absolute error of the expected count; `crps`, the ranked
-        probability score; `coverage_50` and `coverage_90`, the share of counts within their central intervals,
+        A row for the `model`, and one for each baseline: `one rate`, `independence` (the product of margins),
+        `mean over <last mode>`, the mean of the cells that differ in that mode only, if they were observed, and for
+        networks `degree product` and `common neighbours`. `log_ppd`, also of `positive` and `zero` cells; `mae`, the
+        mean absolute error of the expected count; `crps`, the ranked probability score; `kl`, the mean KL divergence
+        of the expected count, half of its Poisson deviance; `auc` and `average_precision` of the ranking of cells with
+        counts before zeros; `coverage_50` and `coverage_90`, the share of counts within their central intervals,
         also of `busy` cells, whose count is above 0 with a predicted probability of at least one half; and `behind`, by
         how much the log PPD is below the model's. Columns with the suffix `_se` have standard errors over fibres. Its
         `attrs` have the numbers of `cells`, of those that are `positive` or `busy`, and of `fibres`.
@@ -289,6 +156,14 @@ def _evaluate(record: Record, test: HeldOut, threads: int, most: int | None) -> 
     return Evaluation(table, tuple(_findings(table, record)), pit_N, busy_N, fibre_N)
 
 
+def mean_scores(record: Record, test: HeldOut, threads: int) -> dict[str, float]:
+    """Return what `compare` shows of the expected count and of the ranking, without standard errors."""
+    scores = score_cells(record, test.coords.astype(np.int64), test.counts.astype(np.int64), threads)
+    rank_N, positive_N = ranks(scores), test.counts > 0
+    ranking = {"auc": auc(rank_N, positive_N)[0], "average_precision": average_precision(rank_N, positive_N)[0]}
+    return {"kl": float(kl_div(test.counts, scores.mean_N).mean()), **ranking}
+
+
 def score_cells(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> MixtureScores:
     """Return the scores of cells under all draws, in blocks of cells."""
     scores_6N, draws = np.empty((len(MixtureScores._fields), len(counts_N))), number_of_draws(record)
@@ -331,6 +206,7 @@ def _row(
         ("log_ppd_zero", scores.log_density_N, counts_N == 0),
         ("mae", np.abs(counts_N - scores.mean_N), everywhere),
         ("crps", scores.crps_N, everywhere),
+        ("kl", np.asarray(kl_div(counts_N, scores.mean_N), dtype=np.float64), everywhere),
     ]
     for suffix, where in (("", everywhere), ("_busy", busy_N)):
         parts += [(f"coverage_{level}{suffix}", inside(pit_N, level).astype(float), where) for level in LEVELS]
@@ -340,6 +216,10 @@ def _row(
     row = {}
     for name, values_N, where in parts:
         row[name], row[f"{name}_se"] = clustered_mean(values_N[where], fibre_N[where])
+    rank_N = ranks(scores)
+    for name, measure in (("auc", auc), ("average_precision", average_precision)):
+        row[name], influence_N = measure(rank_N, counts_N > 0)
+        row[f"{name}_se"] = clustered_error(np.bincount(fibre_N, influence_N).astype(np.float64), 1)
     return row if model_N is not None else {**row, "behind": 0.0, "behind_se": 0.0}
 
 
@@ -360,13 +240,16 @@ def clustered_error(sums_F: Floats, number: int) -> float:
     return float(np.sqrt(fibres / (fibres - 1) * (sums_F**2).sum())) / number if fibres > 1 else np.nan
 
 
-HEADINGS = ("", "log PPD", "positive cells", "zeros", "MAE", "CRPS", "in 50%, 90%", "busy cells")
+HEADINGS = (
+    "", "log PPD", "positive cells", "zeros", "MAE", "CRPS", "KL", "AUC", "precision", "in 50%, 90%", "busy cells",
+)  # fmt: skip
 COLUMNS = (
     "log PPD: mean log predictive probability of a cell, of all cells, positive ones and zeros; higher is better. "
-    "MAE: mean absolute error; CRPS: the same for the whole distribution; lower is better. "
+    "MAE: mean absolute error; CRPS: the same for the whole distribution; KL: divergence of the expected count; lower "
+    "is better. AUC, precision: how well cells with counts are ranked before zeros; higher is better. "
     "After \u00b1: standard errors. In 50%, 90%: the share of counts in such intervals, of all cells and of busy ones."
 )
-_WITH_ERRORS = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps")
+_WITH_ERRORS = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps", "kl", "auc", "average_precision")
 _SHARES = (("coverage_50", "coverage_90"), ("coverage_50_busy", "coverage_90_busy"))
 _Row: TypeAlias = dict[str, float]
 
@@ -394,6 +277,10 @@ def _findings(table: pd.DataFrame, record: Record) -> Iterator[Finding]:
         if np.isfinite(positive).all():
             values = {"baseline": baseline, "log_ratio": positive[0] - positive[1]}
             yield Finding("positive-cells", values={**values, "zeros": zero if np.isfinite(zero).all() else None})
+        if table["auc"].notna().all():
+            best = max(others, key=lambda name: rows[name]["auc"])
+            ranked = {"baseline": best, "auc": rows[own]["auc"], "baseline_auc": rows[best]["auc"]}
+            yield Finding("zeros-ranked", values=ranked)
         yield intervals
     yield from _caveats(table, record)
 

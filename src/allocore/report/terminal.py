@@ -493,7 +493,7 @@ def print_held_out(console: Console, posterior: Fit) -> None:
 
 @dataclass(frozen=True)
 class _Scores:
-    """The scores, a row for each model; on a narrow terminal a column for each, so that no number is cut."""
+    """The scores, a row for each model; on a narrow terminal a column for each, in several tables if need be."""
 
     rows: list[list[str]]
 
@@ -506,13 +506,25 @@ class _Scores:
         if console.measure(across, options=options.update(max_width=_UNBOUNDED)).maximum <= options.max_width:
             yield across
             return
+        left, unbounded = self.rows, options.update(max_width=_UNBOUNDED)
+        while left:
+            widths = (
+                console.measure(self._down(left[:some]), options=unbounded).maximum for some in range(1, len(left) + 1)
+            )
+            shown = max(1, sum(width <= options.max_width for width in widths))
+            yield self._down(left[:shown])
+            left = left[shown:]
+
+    def _down(self, rows: list[list[str]]) -> Table:
         down = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         down.add_column("", overflow="fold")
-        for row in self.rows:
+        for row in rows:
             down.add_column(Text(row[0].replace(" ", "\n", 1)), justify="right", no_wrap=True)
-        for name, *scores in zip(HEADINGS[1:], *(row[1:] for row in self.rows), strict=True):
-            down.add_row(name, *(Text(score, style="bold" * (not place)) for place, score in enumerate(scores)))
-        yield down
+        for name, *scores in zip(HEADINGS[1:], *(row[1:] for row in rows), strict=True):
+            down.add_row(
+                name, *(Text(score, style="bold" * (row[0] == MODEL)) for row, score in zip(rows, scores, strict=True))
+            )
+        return down
 
 
 def evaluation_report(found: Evaluation) -> RenderableType:

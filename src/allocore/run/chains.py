@@ -26,7 +26,7 @@ from math import inf, isfinite, prod
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,7 @@ from allocore.tensor.concat import check_same_modes
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import matching_rows
 from allocore.tensor.missing import Missing
-
-if TYPE_CHECKING:
-    from allocore.run.cluster.shards import ShardedThinning
+from allocore.tensor.sharded import ShardedTensor
 
 _MAX_COMPILE_SECONDS = 60.0
 # Given the draws of a complete plan: the plan of the next round and its observer, or None to end the run.
@@ -102,10 +100,10 @@ class Stop:
 
 
 def run_chains(
-    store: Store, *, threads: int, observer: Observer | None = None, sharded: "ShardedThinning | None" = None,
+    store: Store, *, threads: int, observer: Observer | None = None, thin_cells: ThinCells | None = None,
     next_round: NextRound | None = None, max_time: float | None = None,
 ) -> Record:  # fmt: skip
-    """Run the store's chains from their last saved states to the end or a stop; `sharded` thins cells on workers.
+    """Run the store's chains from their last saved states to the end or a stop; `thin_cells` is for a tensor in shards.
 
     When all chains are done, `next_round` may extend the plan, and they go on. After `max_time` seconds they stop.
     """
@@ -128,11 +126,15 @@ def run_chains(
                 pools = [round_stack.enter_context(Workers(number)) for number in threads_G]
                 if not laid_out:
                     tensor = store.plan.tensor
-                    laid_out.append(Layout.of(tensor, pools[0]) if sharded is None else sharded.layout(pools[0]))
-                layouts, thin_cells = [replace(laid_out[0], workers=pool) for pool in pools], sharded or thin_here
+                    if isinstance(tensor, ShardedTensor):
+                        laid_out.append(Layout.without_cells(tensor, pools[0]))
+                    else:
+                        laid_out.append(Layout.of(tensor, pools[0]))
+                layouts = [replace(laid_out[0], workers=pool) for pool in pools]
+                thin = thin_cells or thin_here
                 _run_groups(
                     [
-                        [Chain(store, chain, layouts[g], watch, thin_cells, wait) for chain in chains[g::groups]]
+                        [Chain(store, chain, layouts[g], watch, thin, wait) for chain in chains[g::groups]]
                         for g in range(groups)
                     ],
                     stop,

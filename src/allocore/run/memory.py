@@ -18,6 +18,8 @@ from allocore.errors import InputError
 from allocore.storage.lazy_array import READ_WHOLE_BYTES
 from allocore.storage.record import Plan
 from allocore.storage.zarr_format import STATS, chunk_shape, draw_variables
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.sharded import ShardedTensor
 
 _NUMBER_BYTES = 8
 _CELL_BYTES = 16  # of a non-zero: two bytes a coordinate and five more, and sorting
@@ -37,15 +39,22 @@ class Needs(NamedTuple):
         return self.sampling + self.draws
 
 
-def needs_of(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True) -> Needs:
-    """The memory that a run needs: draws are `stored` on disk or in memory, cells are here or in shards on workers."""
+def cells_in_memory(tensor: CountTensor, *, on_workers: bool) -> int:
+    """How many non-zeros the process of a fit has in memory: of a sharded tensor, those of two shards or none."""
+    if not isinstance(tensor, ShardedTensor):
+        return tensor.nnz
+    return 0 if on_workers else min(2 * len(tensor.files.sizes.cells_of(0, 1)), tensor.nnz)
+
+
+def needs_of(plan: Plan, *, stored: bool, threads: int, cells: int | None = None) -> Needs:
+    """The memory that a run needs: draws are `stored` on disk or in memory, and some or all `cells` are here."""
     tensor, spec = plan.tensor, plan.spec
     sizes = list(zip(tensor.shape, spec.core_shape, strict=True))
     chain = 2 * sum(length * width for length, width in sizes) + 2 * sum(tensor.shape) * spec.budget
     moving = 2 * spec.budget if spec.learn_locations else 0
     at_work = max(5 * length * spec.budget + moving * width for length, width in sizes)
     sampling = _NUMBER_BYTES * (plan.chains * chain + min(plan.chains, threads) * at_work)
-    sampling += _CELL_BYTES * tensor.nnz * cells_here
+    sampling += _CELL_BYTES * (tensor.nnz if cells is None else cells)
     variables = draw_variables(tensor, spec)
     values = [_NUMBER_BYTES * math.prod(each.shape) for each in variables]
     per_sweep = _NUMBER_BYTES * (len(STATS) + tensor.ndim)
@@ -72,9 +81,9 @@ def check_budget(argument: str, budget: int, core_shape: Sequence[int] | None = 
         )
 
 
-def check_memory(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True) -> str:
+def check_memory(plan: Plan, *, stored: bool, threads: int, cells: int | None = None) -> str:
     """Refuse a run that cannot fit in memory. Return what it will need, in a sentence; empty if that is little."""
-    needs, room = needs_of(plan, stored=stored, threads=threads, cells_here=cells_here), available_memory()
+    needs, room = needs_of(plan, stored=stored, threads=threads, cells=cells), available_memory()
     spec, draws = plan.spec, plan.schedule.draws
     to_sample, for_draws = in_bytes(needs.sampling), in_bytes(needs.draws)
     needed = f"{to_sample} to sample and {for_draws} for {draws:,} draws of {plural(plan.chains, 'chain')}"
@@ -82,7 +91,7 @@ def check_memory(plan: Plan, *, stored: bool, threads: int, cells_here: bool = T
         argument = "max_budget" if spec.infer_budget else "rank" if spec.model == "CP" else "budget"
         value: object = spec.budget
         advice = "or the core or `chains`"
-        if needs.sampling + needs_of(plan, stored=True, threads=threads, cells_here=cells_here).draws <= room:
+        if needs.sampling + needs_of(plan, stored=True, threads=threads, cells=cells).draws <= room:
             argument, value, advice = "draws", draws, "or `store` must keep the draws on disk"
         elif spec.model == "Tucker":
             argument, value = "core_shape", spec.core_shape

@@ -31,8 +31,8 @@ class ShardedTensor(CountTensor):
     """A count tensor on disk, in shards: as large as the disk allows, and fitted shard by shard.
 
     `Y.save("y.zarr", shards=16)` writes one, and so do `read_events(..., out="y.zarr")` and `allocore tensor`, without
-    all cells in memory. `load_tensor` opens it. In a fit with `executor=`, every worker loads its shards once. `coords`
-    and `counts`, and everything that needs them, read all cells into memory.
+    all cells in memory. `load_tensor` opens it. A fit streams its cells from disk; with `executor=`, every worker loads
+    its shards once. `coords` and `counts`, and everything that needs them, read all cells into memory.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from allocore.report.figures import style
 from allocore.report.figures.classes import place_labels
 from allocore.report.figures.run import file_names
 from allocore.report.figures.style import clean, date_ticks, fitting_ticks, numbers_in, shorten, width, wrapped
-from support.figure_cases import all_texts, artists, posterior, texts
+from support.figure_cases import all_texts, artists, drawable_posterior, texts
 
 AWKWARD = (
     "<script>alert('x')</script>",
@@ -38,7 +38,7 @@ def awkward_posterior():
     rng = np.random.default_rng(0)
     factors = [rng.dirichlet(np.full(len(AWKWARD), 0.5), 2).T for _ in range(2)]
     corner = [(0, 0), (1, 0)]
-    return posterior(factors, corner, [2.0, 1.0], labels=(AWKWARD, AWKWARD), names=("$who$", "מה <b>"))
+    return drawable_posterior(factors, corner, [2.0, 1.0], labels=(AWKWARD, AWKWARD), names=("$who$", "מה <b>"))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_dollars_are_dollars():
 
 @pytest.mark.slow
 def test_no_letter_is_smaller_than_seven_points():
-    post = posterior()
+    post = drawable_posterior()
     made = [figures.classes(post), figures.core(post), figures.factors(post, "when"), figures.mass(post)]
     for ax in [*made, figures.traces(post), figures.effective_shape(post)]:
         ax.get_figure().draw_without_rendering()
@@ -79,23 +79,23 @@ def test_no_letter_is_smaller_than_seven_points():
 
 def test_settings_are_what_they_were():
     before = dict(matplotlib.rcParams)
-    figures.classes(posterior())
+    figures.classes(drawable_posterior())
     with pytest.raises(ValueError, match="inside"), style.look():
         raise ValueError("inside")
     assert dict(matplotlib.rcParams) == before
 
 
 def test_a_users_own_settings_do_not_reach_the_figures():
-    plain = figures.mass(posterior()).axes[0]
+    plain = figures.mass(drawable_posterior()).axes[0]
     with matplotlib.rc_context({"font.size": 30, "axes.grid": True, "lines.linewidth": 9, "text.usetex": True}):
-        ax = figures.mass(posterior()).axes[0]
+        ax = figures.mass(drawable_posterior()).axes[0]
     assert [text.get_fontsize() for text in artists(ax, "classes with level")] == [7.0, 7.0]
     assert ax.xaxis.get_gridlines()[0].get_visible() == plain.xaxis.get_gridlines()[0].get_visible()
     assert not ax.xaxis.label.get_usetex()
 
 
 def test_figures_are_made_in_many_threads_at_once():
-    post, before = posterior(), dict(matplotlib.rcParams)
+    post, before = drawable_posterior(), dict(matplotlib.rcParams)
     post.class_summary("best")
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: texts(figures.one_class(post, 0).panels[0]), range(8)))
@@ -104,7 +104,7 @@ def test_figures_are_made_in_many_threads_at_once():
 
 
 def test_a_new_figure_is_known_to_no_window_system():
-    figure = figures.mass(posterior()).get_figure()
+    figure = figures.mass(drawable_posterior()).get_figure()
     assert figure.canvas is not None
     assert figure.canvas.manager is None
 
@@ -267,7 +267,7 @@ def test_a_name_from_right_to_left_has_its_number_behind_it_from_left_to_right()
 
 
 def test_long_names_of_modes_are_shortened_wherever_they_stand():
-    post = posterior(names=("who " * 50, "what " * 50, "when " * 50))
+    post = drawable_posterior(names=("who " * 50, "what " * 50, "when " * 50))
     for figure in (figures.traces(post), figures.effective_shape(post), figures.core(post), figures.one_class(post, 0)):
         for panel in figure.panels:
             assert len(panel.get_title(loc="left")) < 60

@@ -10,7 +10,7 @@ from allocore import figures
 from allocore.errors import InputError
 from allocore.report.figures import style as notebook_figure
 from allocore.report.figures.style import Figure
-from support.figure_cases import posterior
+from support.figure_cases import drawable_posterior
 from support.notebooks import outputs_of
 from support.tiers import parametrize_few
 
@@ -33,7 +33,7 @@ def pictures(outputs):
 
 @parametrize_few("name", MAKERS)
 def test_every_figure_is_a_matplotlib_figure_that_a_notebook_can_show(name):
-    figure = MAKERS[name](posterior())
+    figure = MAKERS[name](drawable_posterior())
     assert isinstance(figure, Figure)
     shown, how = figure._repr_mimebundle_()
     assert base64.b64decode(shown["image/png"]).startswith(PNG)
@@ -42,7 +42,7 @@ def test_every_figure_is_a_matplotlib_figure_that_a_notebook_can_show(name):
 
 
 def test_the_panels_of_a_figure_are_those_of_its_sheet_or_its_only_axes():
-    core, mass = figures.core(posterior()), figures.mass(posterior())
+    core, mass = figures.core(drawable_posterior()), figures.mass(drawable_posterior())
     assert core.panels == core.axes[0].child_axes
     assert mass.panels == mass.axes
 
@@ -51,15 +51,15 @@ def test_pyplot_does_not_know_the_figures():
     import matplotlib.pyplot as plt
 
     before = plt.get_fignums()
-    figures.mass(posterior())
+    figures.mass(drawable_posterior())
     assert plt.get_fignums() == before
 
 
 MAKE = """
 import sys
-from support.figure_cases import posterior
+from support.figure_cases import drawable_posterior
 from allocore import figures
-post = posterior()
+post = drawable_posterior()
 """
 
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from allocore import figures
 from support.errors import refused
-from support.figure_cases import all_texts, artists, posterior
+from support.figure_cases import all_texts, artists, drawable_posterior
 
 
 def titles(ax):
@@ -17,7 +17,7 @@ def titles(ax):
 
 
 def test_there_is_a_panel_for_every_trace_with_a_line_for_every_chain():
-    post = posterior(chains=3)
+    post = drawable_posterior(chains=3)
     ax = figures.traces(post).axes[0]
     assert titles(ax) == [
         "log-likelihood",
@@ -38,26 +38,26 @@ def test_there_is_a_panel_for_every_trace_with_a_line_for_every_chain():
 
 
 def test_of_more_chains_than_colours_the_number_is_told():
-    assert "9 chains" in all_texts(figures.traces(posterior(chains=9)).axes[0])
-    assert "chain 0" not in all_texts(figures.traces(posterior(chains=9)).axes[0])
-    assert "7 chains" not in all_texts(figures.traces(posterior(chains=7)).axes[0])
+    assert "9 chains" in all_texts(figures.traces(drawable_posterior(chains=9)).axes[0])
+    assert "chain 0" not in all_texts(figures.traces(drawable_posterior(chains=9)).axes[0])
+    assert "7 chains" not in all_texts(figures.traces(drawable_posterior(chains=7)).axes[0])
 
 
 def test_the_burn_in_is_shaded():
-    for panel in figures.traces(posterior(burn_in=2)).panels:
+    for panel in figures.traces(drawable_posterior(burn_in=2)).panels:
         (shade,) = artists(panel, "burn-in")
         assert (shade.get_x(), shade.get_width()) == (0.5, 2.0)
-    without = figures.traces(posterior(burn_in=0)).axes[0]
+    without = figures.traces(drawable_posterior(burn_in=0)).axes[0]
     assert all(not artists(panel, "burn-in") for panel in without.child_axes)
     assert "burn-in shaded" not in all_texts(without)
 
 
 def test_classes_that_cannot_move_have_no_trace_of_moves():
-    assert "share of classes that moved" not in titles(figures.traces(posterior(learn=False)).axes[0])
+    assert "share of classes that moved" not in titles(figures.traces(drawable_posterior(learn=False)).axes[0])
 
 
 def test_a_run_in_its_burn_in_has_traces():
-    post = posterior(draws=0, burn_in=10, sweeps=4)
+    post = drawable_posterior(draws=0, burn_in=10, sweeps=4)
     panel = figures.traces(post).panels[0]
     assert len(artists(panel, "chain 0")[0].get_xdata()) == 4
     (shade,) = artists(panel, "burn-in")
@@ -66,22 +66,22 @@ def test_a_run_in_its_burn_in_has_traces():
 
 def test_a_run_without_a_sweep_is_refused():
     with refused("post", rule="no sweeps yet"):
-        figures.traces(posterior(draws=0, sweeps=0))
+        figures.traces(drawable_posterior(draws=0, sweeps=0))
 
 
 def test_one_chain_of_one_sweep_and_traces_that_stand_still_or_are_not_known():
-    post = posterior(chains=1, draws=1, burn_in=0)
+    post = drawable_posterior(chains=1, draws=1, burn_in=0)
     ax = figures.traces(post, Figure().add_subplot())
     assert "chain 0" not in all_texts(ax), "one chain needs no name"
     ax.get_figure().draw_without_rendering()
-    record = posterior(burn_in=3).record
+    record = drawable_posterior(burn_in=3).record
     still = {name: np.full_like(values, np.nan, dtype=float) for name, values in record.stats.items()}
     object.__setattr__(record, "stats", still)
     figures.traces(type(post)(record)).get_figure().draw_without_rendering()
 
 
 def test_the_first_steep_rise_of_the_log_likelihood_does_not_flatten_the_rest():
-    post = posterior(draws=40, burn_in=10)
+    post = drawable_posterior(draws=40, burn_in=10)
     stats = {name: values.copy() for name, values in post.stats.items()}
     stats["log_likelihood"][:, 0] = -1e9
     object.__setattr__(post.record, "stats", stats)
@@ -102,7 +102,7 @@ def counted(panel):
 
 
 def test_histograms_count_the_draws_of_all_chains():
-    post = posterior(chains=2, draws=6, burn_in=3)
+    post = drawable_posterior(chains=2, draws=6, burn_in=3)
     ax = figures.effective_shape(post).axes[0]
     assert titles(ax) == ["classes", "who factors", "what factors", "when factors"]
     kept = post.draw_sweeps - 1
@@ -117,12 +117,12 @@ def test_histograms_count_the_draws_of_all_chains():
 
 
 def test_the_median_stands_beside_the_most_there_could_be():
-    panel = figures.effective_shape(posterior(draws=1, chains=1, burn_in=0)).panels[0]
+    panel = figures.effective_shape(drawable_posterior(draws=1, chains=1, burn_in=0)).panels[0]
     assert [text.get_text() for text in artists(panel, "below title")] == ["median 3 of 3"]
 
 
 def test_wide_histograms_have_bars_of_several_numbers_and_lose_no_draw():
-    post = posterior(chains=1, draws=50)
+    post = drawable_posterior(chains=1, draws=50)
     stats = {name: values.copy() for name, values in post.stats.items()}
     stats["classes"][:] = np.arange(52) * 7
     object.__setattr__(post.record, "stats", stats)
@@ -132,7 +132,7 @@ def test_wide_histograms_have_bars_of_several_numbers_and_lose_no_draw():
 
 
 def test_histograms_have_titles_of_axes_and_no_tick_where_no_draw_could_be():
-    figure = figures.effective_shape(posterior(chains=1, draws=1, burn_in=0))
+    figure = figures.effective_shape(drawable_posterior(chains=1, draws=1, burn_in=0))
     assert figure.panels[0].get_ylabel() == "draws"
     for panel in figure.panels:
         assert panel.get_xlabel() == "number in use"
@@ -142,14 +142,14 @@ def test_histograms_have_titles_of_axes_and_no_tick_where_no_draw_could_be():
 
 def test_a_run_without_draws_has_no_histograms():
     with refused("post", rule="no draws yet"):
-        figures.effective_shape(posterior(draws=0, sweeps=1))
+        figures.effective_shape(drawable_posterior(draws=0, sweeps=1))
 
 
 # Mass
 
 
 def test_the_curve_is_the_cumulative_share_and_half_and_95_percent_are_marked():
-    post = posterior()
+    post = drawable_posterior()
     ax = figures.mass(post).axes[0]
     (line,) = artists(ax, "held")
     assert line.get_xdata().tolist() == [0, 1, 2, 3]
@@ -163,7 +163,7 @@ def test_the_curve_is_the_cumulative_share_and_half_and_95_percent_are_marked():
 
 def test_one_class_holds_all_and_the_axes_given_are_used():
     ax = Figure().add_subplot()
-    post = posterior([np.ones((1, 1))] * 2, [(0, 0)], [1.0], labels=None, names=None, chains=1, draws=1)
+    post = drawable_posterior([np.ones((1, 1))] * 2, [(0, 0)], [1.0], labels=None, names=None, chains=1, draws=1)
     assert figures.mass(post, ax) is ax
     assert [text.get_text() for text in artists(ax, "classes with level")] == ["1 class has 50%", "1 class has 95%"]
     ax.get_figure().draw_without_rendering()

@@ -8,7 +8,7 @@ from matplotlib.text import Text
 
 from allocore import figures
 from allocore.figures import write_all
-from support.figure_cases import posterior, texts, write_without_drawing
+from support.figure_cases import drawable_posterior, texts, write_without_drawing
 from support.tiers import parametrize_few
 
 NAMES = ("sender country", "receiver country", "kind of action", "month", "hour of the day", "newspaper section")
@@ -23,7 +23,7 @@ def six_modes(classes=13, factors=5, draws=50, seed=3):
     made = [rng.dirichlet(np.full(len(labels), 0.15), factors).T for labels in LABELS]
     locations = rng.integers(0, factors, (classes, 6))
     values = np.sort(rng.gamma(1.0, size=classes))[::-1]
-    return posterior(made, locations, values, labels=LABELS, names=NAMES, draws=draws, chains=2)
+    return drawable_posterior(made, locations, values, labels=LABELS, names=NAMES, draws=draws, chains=2)
 
 
 @pytest.fixture(scope="module")

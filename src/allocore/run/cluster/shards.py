@@ -21,7 +21,7 @@ repeated anywhere. A worker keeps two ranges: its own and one that it took over.
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
@@ -217,12 +217,6 @@ def _loaded(where: ShardRange, kept: int) -> Shard:
         return shard
 
 
-def forget() -> None:
-    """Drop all ranges that this process has loaded."""
-    with _one_at_a_time:
-        _known.clear()
-
-
 def _read(where: ShardRange) -> Shard:
     """Read a range from disk. An error names the machine, because others may be able to read the tensor."""
     try:
@@ -281,16 +275,6 @@ class ShardedThinning:
         self._looked, self._sweeps, self._next_cut = -np.inf, 0, _RECUT_SWEEPS
         self._times = _Times()
         self._addresses = frozenset[str]()  # of the workers, when they were last looked for
-
-    def layout(self, workers: Workers) -> Layout:
-        """The layout that every step but thinning reads: all cells are in shards."""
-        tensor, sizes = self._tensor, self._tensor.files.sizes
-        tensor.check_there()
-        shape, order, missing = tensor.shape, sizes.order, SignedPatterns.of(tensor.missing)
-        no_cells = np.empty((len(shape), 0), dtype=np.int64), np.empty(0, dtype=np.int64)
-        nonzeros = nonzeros_of(*no_cells, row_offsets(shape)[list(order)])
-        totals_R = tensor.files.row_totals().astype(np.float64)
-        return Layout(shape, order, nonzeros, totals_R, sizes.log_factorials, sizes.total, missing, workers)
 
     def __call__(
         self, key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace,
@@ -412,16 +396,3 @@ def cut_in_proportion(shards: int, speeds: Sequence[float]) -> list[int]:
         left -= 1
         edges.append(min(max(round(end), edges[-1] + 1), shards - left))
     return edges
-
-
-class SerialExecutor(Executor):
-    """Runs every task at once, in the calling thread: for a sharded tensor without a cluster."""
-
-    def submit(self, function: Callable[..., Any], /, *given: Any, **options: Any) -> "Future[Any]":
-        """Run a task."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*given))
-        except Exception as error:
-            future.set_exception(error)
-        return future

@@ -213,7 +213,8 @@ function heldOutPanel(judged) {
     judged,
     `${judged.cells}. Means over cells, \u00b1 standard errors over fibres. `,
     "The log PPD is the log predictive probability of a count, higher is better; ",
-    "MAE and CRPS are errors, lower is better. ",
+    "MAE and CRPS are errors and KL is the divergence of the expected count, lower is better. ",
+    "AUC and precision say how well cells with counts are ranked before zeros, higher is better. ",
     "The last two columns have the share of counts within 50% and 90% intervals, ",
     "of all cells and of those where a count is likely.",
   );
