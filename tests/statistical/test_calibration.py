@@ -36,6 +36,10 @@ OTHERS = {
     "bursts-by-row": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, dispersion_by=1),
     "binary": Spec(2, (2, 2, 2), **PRIORS, likelihood="bernoulli"),
 }
+TIED = {
+    "tied": Spec(3, (2, 2, 2), **PRIORS, tied=(0, 1)),
+    "tied-bursts": Spec(3, (2, 2, 2), **LEARNED, **BURSTS, tied=(0, 1)),
+}
 BURN_IN, DRAWS, THIN = 60, 15, 8
 
 

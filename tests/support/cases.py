@@ -23,6 +23,7 @@ PATTERNS = {
     5: [(0, None, None, None, 1), (None, 1, 0, None, None), (2, 1, 1, 0, 1)],
     6: [(0, 0, None, None, None, None), (None, None, 1, 0, 1, None), (1, 1, 1, 1, 1, 1)],
 }
+TIED_SHAPES = {2: (4, 4), 3: (4, 4, 3), 4: (3, 4, 3, 4)}
 SHAPES = {2: (4, 3), 3: (4, 3, 2), 4: (3, 3, 2, 2), 5: (3, 2, 2, 2, 2), 6: (2, 2, 2, 2, 2, 2)}
 
 
@@ -48,19 +49,23 @@ def make(modes=3, budget=4, core_shape=None, with_missing=True, seed=0, scale=1.
     `priors` are hyperparameters, the likelihood, and `dispersion_by`. The allocation is that of the latent counts.
     """
     rng = np.random.default_rng(seed)
-    shape = SHAPES[modes]
+    tied = priors.get("tied")
+    shape = SHAPES[modes] if tied is None else TIED_SHAPES[modes]
     core_shape = core_shape or tuple(min(budget, 3 + m % 2) for m in range(modes))
     chosen = {"e0": 1.0, "f0": 1.0, "alpha0": 2.0, **priors}
     spec = Spec(budget, core_shape, **chosen)
     told = priors_of(spec)
-    missing = Missing(PATTERNS[modes] if with_missing else np.empty((0, modes), dtype=int), shape)
+    patterns = [tuple(pattern) for pattern in PATTERNS[modes]] if with_missing else []
+    if tied is not None:
+        patterns += [tuple(v if m in tied else None for m in range(modes)) for v in range(shape[tied[0]])]
+    missing = Missing(patterns or np.empty((0, modes), dtype=int), shape)
     observed = ~missing.contains(np.indices(shape).reshape(modes, -1)).reshape(shape)
     dense = naive.sample_prior(shape, core_shape, budget, told, rng)
     dense.core *= scale
     Y = np.where(observed, naive.sample_data(dense, shape, rng, told), 0)
     alloc = naive.thin(naive.draw_latent(Y, observed, dense, told, rng), observed, dense, rng)
     layout = layout_of(Y, missing, Workers(threads))
-    return Case(spec, told, missing, observed, Y, dense, alloc, state_of(dense), layout, allocation_of(alloc))
+    return Case(spec, told, missing, observed, Y, dense, alloc, state_of(dense, tied), layout, allocation_of(alloc))
 
 
 def priors_of(spec: Spec) -> naive.Priors:
@@ -87,12 +92,12 @@ def layout_of(Y, missing, workers=None) -> Layout:
     return Layout.of_cells(coords, Y[tuple(coords)], missing, workers or Workers(1))
 
 
-def state_of(dense: naive.NaiveState) -> State:
+def state_of(dense: naive.NaiveState, tied: tuple[int, int] | None = None) -> State:
     """An oracle's state as the package keeps it: logarithms, factors times the weights, and none that no class uses."""
     log_phi = []
     for m, phi_DK in enumerate(dense.factors):
         log_phi_DK = np.full(phi_DK.shape, -np.inf)
-        used = np.unique(dense.locations[:, m])
+        used = np.unique(dense.locations[:, tied if tied is not None and m in tied else m])
         log_phi_DK[:, used] = np.log(phi_DK[:, used])
         if dense.weights is not None:
             log_phi_DK += np.log(dense.weights[m])[:, None]

@@ -26,12 +26,13 @@ def wander(move, spec, missing, starts, seed=1):
     `move(key, number, layout, spec, state)` returns the next state, given the data of the layout.
     """
     rng, key = np.random.default_rng(seed), Key.of(seed, 0)
-    cells = np.indices(SHAPE).reshape(len(SHAPE), -1)
+    shape = missing.shape
+    cells = np.indices(shape).reshape(len(shape), -1)
     cells = np.ascontiguousarray(cells[:, ~missing.contains(cells)])
     firsts, lasts = [], []
     with Workers(1) as workers:
         for start in range(starts):
-            state = prior_state(spec, SHAPE, rng)
+            state = prior_state(spec, shape, rng)
             firsts.append(cases.naive_of(state))
             for number in range(start * STEPS, (start + 1) * STEPS):
                 counts = draw_counts(spec, state, cells, rng)

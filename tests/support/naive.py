@@ -10,6 +10,8 @@ o is the odds p / (1 - p) if there is one p for all cells, and 1 otherwise. w ar
 factors are those per unit of weight, where the package has w phi. Counts that are not Poisson have latent counts
 L_d ~ Poisson(c r_d), with c = -ln(1 - p) or 1, which are allocated in their place.
 
+Two modes may be tied: they have the same factors, and one pi for the locations in both.
+
 Everything is dense: `Y` is an array of counts and `observed` a boolean array of the same shape, False where a
 cell is missing. Missing cells contribute nothing anywhere. Nothing here is shared with the package.
 
@@ -52,6 +54,7 @@ class Priors:
     s0: float = 1.0
     t0: float = 1.0
     exposures: tuple[tuple[float, ...], ...] = ()
+    tied: tuple[int, int] | None = None
 
 
 @dataclass
@@ -80,16 +83,22 @@ class NaiveState:
 
 def sample_prior(shape, core_shape, budget, priors, rng) -> NaiveState:
     """Draw pi, then locations, core values, concentrations if they are learned, factors, and p, which scales them."""
-    columns = []
-    for rows, width in zip(shape, core_shape, strict=True):
-        pi_K = rng.dirichlet(np.full(width, priors.alpha0 / rows))
-        columns.append(rng.choice(width, size=budget, p=pi_K))
+    columns, pi = [], {}
+    for m, (rows, width) in enumerate(zip(shape, core_shape, strict=True)):
+        first = roles(m, priors)[0]
+        pi[m] = pi[first] if m > first else rng.dirichlet(np.full(width, priors.alpha0 / rows))
+        columns.append(rng.choice(width, size=budget, p=pi[m]))
     core_Q = rng.gamma(priors.a0, 1, size=budget)
     learned = rng.gamma(priors.s0, 1 / priors.t0, size=len(shape)) if priors.e0 == "infer" else None
     factors = [
         rng.gamma(concentration(m, learned, priors), 1 / priors.f0, size=(rows, width))
         for m, (rows, width) in enumerate(zip(shape, core_shape, strict=True))
     ]
+    if priors.tied is not None:
+        first, second = priors.tied
+        factors[second] = factors[first].copy()
+        if learned is not None:
+            learned[second] = learned[first]
     p = None
     if priors.likelihood == "negative-binomial":
         p = rng.beta(priors.g0, priors.h0, size=[n if m == priors.dispersion_by else 1 for m, n in enumerate(shape)])
@@ -97,6 +106,11 @@ def sample_prior(shape, core_shape, budget, priors, rng) -> NaiveState:
     pairs = zip(priors.exposures, shape, strict=True)
     weights = [np.array(given or [1.0] * rows) for given, rows in pairs] if priors.exposures else None
     return NaiveState(core_Q, np.stack(columns, axis=1), factors, p, learned, weights)
+
+
+def roles(m, priors) -> tuple[int, ...]:
+    """The modes with the factors of mode m."""
+    return priors.tied if priors.tied is not None and m in priors.tied else (m,)
 
 
 def core_rate(p, priors) -> float:
@@ -294,14 +308,16 @@ def draw_core(alloc, observed, state, priors, rng) -> NaiveState:
 # 3. Relocation, with pi integrated out
 
 
-def other_users(q, m, state) -> np.ndarray:
-    """n_K: how many classes other than q use each factor of mode m."""
-    return np.bincount(np.delete(state.locations[:, m], q), minlength=state.factors[m].shape[1])
+def other_users(q, m, state, priors=None) -> np.ndarray:
+    """n_K: how many locations use each factor of mode m, in all modes that have it, without that of class q in m."""
+    modes = (m,) if priors is None else roles(m, priors)
+    places = [state.locations[r, mode] for mode in modes for r in range(len(state.core)) if (r, mode) != (q, m)]
+    return np.bincount(np.array(places, dtype=int), minlength=state.factors[m].shape[1])
 
 
 def conditioning_log_weights(q, m, alloc, observed, state, priors) -> np.ndarray:
     """log(n_k + alpha0/D_m) + sum_d y log phi[d, k] - phi[d, k] x, for every k, given every factor."""
-    n_K = other_users(q, m, state)
+    n_K = other_users(q, m, state, priors)
     y_D = class_counts(q, m, alloc, observed)
     x_D = class_exposure(q, m, observed, state)
     weight_K = np.empty(len(n_K))
@@ -317,7 +333,7 @@ def relocation_log_weights(q, m, alloc, observed, state, priors) -> dict[int | s
     The factors that no other class uses are integrated out, class q's own included if it is alone there:
     log(U alpha0/D_m) + sum_d log of the integral of Gamma(phi; e0, f0) phi^y exp(-phi x). No NEW if U = 0.
     """
-    n_K = other_users(q, m, state)
+    n_K = other_users(q, m, state, priors)
     weight_K = conditioning_log_weights(q, m, alloc, observed, state, priors)
     weights: dict[int | str, float] = {int(k): float(weight_K[k]) for k in np.flatnonzero(n_K > 0)}
     unused = int(np.sum(n_K == 0))
@@ -366,7 +382,7 @@ def relocate_class(q, m, alloc, observed, state, priors, rng) -> NaiveState:
     unused factors is taken is a fair choice.
     """
     new, e0 = state.copy(), concentration(m, state.concentrations, priors)
-    unused = np.flatnonzero(other_users(q, m, state) == 0)
+    unused = np.flatnonzero(other_users(q, m, state, priors) == 0)
     probabilities = relocation_probabilities(q, m, alloc, observed, state, priors)
     choice = list(probabilities)[rng.choice(len(probabilities), p=list(probabilities.values()))]
     for k in unused:
@@ -377,6 +393,8 @@ def relocate_class(q, m, alloc, observed, state, priors, rng) -> NaiveState:
         x_D = class_exposure(q, m, observed, state)
         new.factors[m][:, choice] = rng.gamma(e0 + y_D, 1 / (priors.f0 + x_D))
     new.locations[q, m] = choice
+    for mode in roles(m, priors):
+        new.factors[mode] = new.factors[m].copy()
     return new
 
 
@@ -434,9 +452,47 @@ def draw_factors(alloc, observed, state, priors, rng) -> NaiveState:
     """Draw every factor, mode by mode, each mode given the modes drawn before it, and the concentrations with them."""
     new = state.copy()
     for m in range(len(new.factors)):
+        if len(roles(m, priors)) > 1:
+            new = draw_tied(alloc, observed, new, priors, rng) if m == roles(m, priors)[0] else new
+            continue
         new = draw_concentration(m, alloc, observed, new, priors, rng)
         shape_DK, rate_DK = factor_conditional(m, alloc, observed, new, priors)
         new.factors[m] = rng.gamma(shape_DK, 1 / rate_DK)
+    return new
+
+
+def tied_conditional(v, alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
+    """Shape and rate of each Gamma conditional of row v of tied factors, given the other rows: sums over both roles."""
+    first, second = priors.tied
+    width = state.factors[first].shape[1]
+    shape_K = np.full(width, float(concentration(first, state.concentrations, priors)))
+    rate_K = np.full(width, float(priors.f0))
+    for m in (first, second):
+        for q in range(len(state.core)):
+            shape_K[state.locations[q, m]] += class_counts(q, m, alloc, observed)[v]
+            rate_K[state.locations[q, m]] += class_exposure(q, m, observed, state)[v]
+    return shape_K, rate_K
+
+
+def tied_concentration_log_density(state, priors) -> np.ndarray:
+    """The log density of ln e of the tied modes on the grid `LOG_CORES`, given their factors in use. Not normalised."""
+    used = np.unique(state.locations[:, priors.tied])
+    phi_DU, e = state.factors[priors.tied[0]][:, used], np.exp(LOG_CORES)
+    factors = [stats.gamma.logpdf(phi_DU, each, scale=1 / priors.f0).sum() for each in e]
+    return stats.gamma.logpdf(e, priors.s0, scale=1 / priors.t0) + LOG_CORES + np.array(factors)
+
+
+def draw_tied(alloc, observed, state, priors, rng) -> NaiveState:
+    """Draw the concentration of the tied modes, if it is learned, then their factors, one row after another."""
+    new, tied = state.copy(), list(priors.tied)
+    if new.concentrations is not None:
+        place = rng.choice(len(LOG_CORES), p=normalised(tied_concentration_log_density(new, priors)))
+        new.concentrations[tied] = np.exp(LOG_CORES[place] + 0.04 * (rng.random() - 0.5))
+    for v in range(len(new.factors[tied[0]])):
+        shape_K, rate_K = tied_conditional(v, alloc, observed, new, priors)
+        row_K = rng.gamma(shape_K, 1 / rate_K)
+        for m in tied:
+            new.factors[m][v] = row_K
     return new
 
 
@@ -447,7 +503,9 @@ def log_prob_locations(locations, shape, core_shape, priors) -> float:
     """log p(locations) with pi integrated out: of this sequence, hence no multinomial coefficient."""
     total = 0.0
     for m, (rows, width) in enumerate(zip(shape, core_shape, strict=True)):
-        n_K = np.bincount(locations[:, m], minlength=width)
+        if m != roles(m, priors)[0]:
+            continue
+        n_K = np.bincount(locations[:, roles(m, priors)].ravel(), minlength=width)
         orders = gammaln(n_K.sum() + 1) - gammaln(n_K + 1).sum()
         alpha_K = np.full(width, priors.alpha0 / rows)
         total += stats.dirichlet_multinomial.logpmf(n_K, alpha_K, n_K.sum()) - orders
@@ -465,6 +523,8 @@ def log_joint(alloc, observed, state, priors) -> float:
     total += stats.poisson.logpmf(alloc[:, observed], (latent_scale(state) * class_rates(state))[:, observed]).sum()
     total += stats.gamma.logpdf(state.core, priors.a0, scale=1 / core_rate(state.p, priors)).sum()
     for m, phi_DK in enumerate(state.factors):
+        if m != roles(m, priors)[0]:
+            continue
         e0 = concentration(m, state.concentrations, priors)
         total += stats.gamma.logpdf(phi_DK, e0, scale=1 / priors.f0).sum()
     return float(total)

@@ -27,6 +27,11 @@ The paper conditions on the core value, and on a prior draw of each unused facto
 prior draw never fits the data. And given its core value, a class with many counts only takes factors of a scale similar
 to its present one, and a class without counts stays where few counts are expected.
 
+If the mode is tied to another (tied.py), n_k also counts the locations in the other mode, that of class q included, and
+a factor is in use if any class uses it in either mode. R has the factor of class q in the other mode in it. Nothing
+else changes: as the diagonal is missing, R[d, q] does not depend on row d of that factor, and a factor of its own is
+not in R at all.
+
 Cost: D * Q * (factors in use), D * Q more for every new factor, and four to twenty passes over the rows for every fit.
 """
 
@@ -106,7 +111,7 @@ class Scores(NamedTuple):
 class _Places(NamedTuple):
     """Factors by their place in `factors_K`: those in use come first, so that no loop runs over the others.
 
-    `others_K` has the number of classes at each place, without the one that moves.
+    `others_K` has the number of locations at each place, without that of the class that moves.
     """
 
     factors_K: Ints
@@ -114,11 +119,13 @@ class _Places(NamedTuple):
     others_K: Ints
 
     @classmethod
-    def of(cls, state: State, mode: int) -> "_Places":
-        used_K = state.used(mode)
+    def of(cls, state: State, mode: int, sharing: tuple[int, ...]) -> "_Places":
+        """The places of a mode, in which all modes that share its factors count."""
+        used_K = state.used(sharing)
         factors_K = np.concatenate([np.flatnonzero(used_K), np.flatnonzero(~used_K)])
-        places_Q = np.argsort(factors_K)[state.subs_QM[:, mode]]
-        return cls(factors_K, places_Q, np.bincount(places_Q, minlength=len(factors_K)))
+        place_K = np.argsort(factors_K)
+        others_K = np.bincount(place_K[state.subs_QM[:, sharing]].ravel(), minlength=len(factors_K))
+        return cls(factors_K, place_K[state.subs_QM[:, mode]], others_K)
 
 
 class _Drawn(NamedTuple):
@@ -134,7 +141,8 @@ class _RelocationStreams(NamedTuple):
 def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> tuple[State, RelocationInfo]:
     """A new state in which every class is relocated in one mode and has a new core value."""
     mode, rows = view.mode, ByClass.of(view, layout.workers)
-    places, used = _Places.of(state, mode), int(state.used(mode).sum())
+    sharing = spec.sharing(mode)
+    places, used = _Places.of(state, mode, sharing), int(state.used(sharing).sum())
     drawn = _Drawn(state.log_core_Q.copy(), state.log_phi[mode].copy())
     streams = _RelocationStreams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
     scores = location_scores(layout, spec, state, mode, rows)
@@ -145,14 +153,14 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
     subs_QM = state.subs_QM.copy()
     subs_QM[:, mode] = places.factors_K[places.places_Q]
     moved = int(np.count_nonzero(subs_QM[:, mode] != state.subs_QM[:, mode]))
-    changed = replace(state.with_factors(mode, drawn.log_phi_DK), log_core_Q=drawn.log_core_Q, subs_QM=subs_QM)
+    changed = replace(state.with_factors(sharing, drawn.log_phi_DK), log_core_Q=drawn.log_core_Q, subs_QM=subs_QM)
     return changed, RelocationInfo(moved, proposed, accepted)
 
 
 def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: ByClass) -> Scores:
     """The scores of all classes, without the prior."""
     # Rows without counts are summed with a weight of zero, which must not meet an infinite number.
-    log_phi_DL = np.maximum(padded_columns(state.log_phi[mode][:, state.used(mode)]), _LEAST_LOG)
+    log_phi_DL = np.maximum(padded_columns(state.log_phi[mode][:, state.used(spec.sharing(mode))]), _LEAST_LOG)
     priors, phi_DL = Priors.of(spec, state, mode), exp_of(log_phi_DL)
     scores_QK, exposure_QK = np.empty((2, spec.budget, padded(spec.core_shape[mode], LANES)))
     scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, len(CollapsedFit._fields))))
@@ -202,7 +210,7 @@ def _move_classes(
     y_QD, exposure_QD = rows
     factors_K, places_Q, others_K = places
     log_core_Q, log_phi_DK = drawn
-    weights, log_prior = np.empty(others_K.size + 1), np.empty(places_Q.size + 1)
+    weights, log_prior = np.empty(others_K.size + 1), np.empty(others_K.sum() + 1)
     for n in range(log_prior.size):
         log_prior[n] = log(n + alpha) if n > 0 else -np.inf  # a factor that no other class uses is integrated out
     free, proposed, accepted = others_K.size - used, 0, 0

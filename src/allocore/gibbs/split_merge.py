@@ -20,6 +20,9 @@ and Neal 2004; Green and Richardson 2001). For a class q that holds counts,
 Why: a class at a factor that is a mixture of two others, say of two communities, can explain the data as well as two
 classes at these two factors. A move of a single class cannot leave such a state.
 
+No class is split or merged in a mode that is tied to another (tied.py). In proposals in other modes, n counts the
+locations in both tied modes.
+
 The weights w are those of a mixture of the factors in use that explains the counts: a count in row d comes from factor
 k with weight w_k, in shares phi[d, k] R[d] / S_k. A few steps of EM fit them. They only make a proposal, so they need
 not be exact, but they must be a function of only the counts, the exposure and the factors.
@@ -73,7 +76,7 @@ def split_merge(
     key: Key, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
 ) -> tuple[tuple[State, Floats], SplitMergeInfo]:
     """The state after some proposals in one mode, with its X_q / lambda_q, and an info; `workspace` is only read."""
-    if spec.budget < _LEAST_CLASSES:
+    if spec.budget < _LEAST_CLASSES or len(spec.sharing(view.mode)) > 1:
         return (state, exposure_Q), SplitMergeInfo(0, 0)
     draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
     rng, stream, accepted = scratch(), key.stream(Step.SPLIT_MERGE, view.mode), 0
@@ -110,6 +113,7 @@ class Draft:
     log_phi_DK: Floats
     phi_DK: Floats
     classes_MK: Ints  # how many classes are at each factor
+    tied: tuple[int, int] | None
 
     @classmethod
     def of(
@@ -140,6 +144,7 @@ class Draft:
             log_phi_DK=log_phi_DK,
             phi_DK=phi_DK,
             classes_MK=classes_MK,
+            tied=spec.tied,
         )
 
     def state(self, before: State) -> State:
@@ -331,9 +336,9 @@ def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
     for u, counts in ((split.first, kept), (split.second, given)):
         log_weight += log(pair.others_MK[mode, pair.used_U[u]] + draft.alpha_M[mode])
         log_weight += log_core_integral(counts, pair.exposure_U[u], a0, b0)
-    for m, factor in enumerate(draft.subs_QM[pair.q]):
+    for m, others in enumerate(_others_at(draft, pair, draft.subs_QM[pair.q])):
         if m != mode:
-            log_weight += log(pair.others_MK[m, factor] + draft.alpha_M[m])
+            log_weight += log(others + draft.alpha_M[m])
     first, second = pair.weights_U[[split.first, split.second]]
     return float(log_weight - log(first * second / (1.0 - first)))
 
@@ -361,12 +366,24 @@ def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
     log_weight += log_core_integral(0.0, merged.exposure_r, draft.priors.a0, draft.priors.b0)
     if pair.others_MK[draft.mode, merged.factor] == 0:
         log_weight += log_correction(merged.log_core, pair.y_D, draft.exposure_QD[pair.q], draft.priors, pair.fit)
-    for m, away in enumerate(merged.away_M):
-        factor, here = draft.subs_QM[away, m], m == draft.mode
-        others, choices = pair.others_MK[m, factor], len(draft.y_Q) - (2 if here else 1)
+    factors_M = draft.subs_QM[merged.away_M, np.arange(len(draft.alpha_M))]
+    others_M = _others_at(draft, pair, factors_M)
+    for m, factor in enumerate(factors_M):
+        here = m == draft.mode
+        drawn_from, choices = pair.others_MK[m, factor], len(draft.y_Q) - (2 if here else 1)
         beside_q = here and factor == merged.factor
-        log_weight += log((others + beside_q + draft.alpha_M[m]) * choices / others)
+        log_weight += log((others_M[m] + beside_q + draft.alpha_M[m]) * choices / drawn_from)
     return log_weight
+
+
+def _others_at(draft: Draft, pair: Pair, factors_M: Ints) -> list[int]:
+    """The locations at each of the factors to which r moves, of other classes and of r itself in an earlier mode."""
+    others_M = [int(pair.others_MK[m, factor]) for m, factor in enumerate(factors_M)]
+    if draft.tied is not None:
+        first, second = draft.tied
+        others_M[first] += int(pair.others_MK[second, factors_M[first]])
+        others_M[second] += int(pair.others_MK[first, factors_M[second]] + (factors_M[first] == factors_M[second]))
+    return others_M
 
 
 def _other_class(budget: int, excluded: list[int], rng: Words) -> int:

@@ -24,6 +24,9 @@ Relocation integrates out lambda_q and the factors that no other class uses; cor
 because that is cheap. The concentration is drawn with the factors integrated out, so the factors come after it. All
 steps of a mode share its exposure (factors.py), per unit of lambda: it depends only on the other modes.
 
+Two modes can be tied: they share their factors (tied.py). They are visited together: locations in one role and then in
+the other, the concentration given the factors, and the factors row by row.
+
 The order of the modes rotates from sweep to sweep. Thinning ends a sweep, so the allocation and the log-likelihood
 belong to the state that is returned. `begin` makes the first allocation. CP (k[q, m] = q) and Tucker (a class at every
 location) have fixed locations: no relocation, no split-merge.
@@ -48,6 +51,7 @@ from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.relocation import RelocationInfo, relocate
 from allocore.gibbs.split_merge import SplitMergeInfo, split_merge
 from allocore.gibbs.thinning import Allocation, ThinCells, thin, thin_here
+from allocore.gibbs.tied import draw_tied_concentration, draw_tied_factors
 from allocore.kernels.random import Key
 from allocore.model.spec import Spec
 from allocore.model.state import State, SweepInfo
@@ -87,19 +91,15 @@ def sweep(
 
     `thin_cells` says where the cells are: in the layout, or in shards on workers (run/cluster/shards.py).
     """
-    (state, allocation), modes = before, len(layout.shape)
+    state, allocation = before
     if workspace is None:
         workspace = Workspace.of(layout, state)
     relocations, moves = list[RelocationInfo](), list[SplitMergeInfo]()
-    for mode in [(key.sweep + turn) % modes for turn in range(modes)]:
-        view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure(layout, workspace, mode))
-        if spec.learn_locations:
-            state, relocation = relocate(key, layout, spec, state, view)
-            relocations.append(relocation)
-        if spec.infer_concentrations:
-            state, _ = draw_concentration(key, layout, spec, state, view)
-        state, _ = draw_factors(key, layout, spec, state, view)
-        workspace.renew(state, mode)
+    turns = len(spec.groups)
+    for modes in [spec.groups[(key.sweep + turn) % turns] for turn in range(turns)]:
+        visit = _visit_tied if len(modes) > 1 else _visit
+        state, view, moved = visit(key, layout, spec, SamplerState(state, allocation), workspace, modes)
+        relocations += moved
 
     # For each class: its counts, and the counts to expect per unit of core value. Only the exposure of the last mode is
     # computed from new factors only.
@@ -121,6 +121,46 @@ def sweep(
     after = SamplerState(state, allocation)
     log_likelihood = allocation.log_fit - layout.log_factorials + log_rest
     return after, info_of(layout, before.state, after, log_likelihood, relocations, moves)
+
+
+def _visit(
+    key: Key, layout: Layout, spec: Spec, now: SamplerState, workspace: Workspace, modes: tuple[int, ...]
+) -> tuple[State, ModeView, list[RelocationInfo]]:
+    """The steps of one mode. Returns what the steps read about it, too."""
+    state, relocations = now.state, list[RelocationInfo]()
+    (mode,) = modes
+    view = _view(layout, now.allocation, workspace, mode)
+    if spec.learn_locations:
+        state, relocation = relocate(key, layout, spec, state, view)
+        relocations.append(relocation)
+    if spec.infer_concentrations:
+        state, _ = draw_concentration(key, layout, spec, state, view)
+    state, _ = draw_factors(key, layout, spec, state, view)
+    workspace.renew(state, mode)
+    return state, view, relocations
+
+
+def _visit_tied(
+    key: Key, layout: Layout, spec: Spec, now: SamplerState, workspace: Workspace, modes: tuple[int, ...]
+) -> tuple[State, ModeView, list[RelocationInfo]]:
+    """The steps of two tied modes. The exposure of each role depends on the locations and factors of the other."""
+    state, relocations = now.state, list[RelocationInfo]()
+    if spec.learn_locations:
+        for mode in modes:
+            view = _view(layout, now.allocation, workspace, mode)
+            state, relocation = relocate(key, layout, spec, state, view)
+            relocations.append(relocation)
+            workspace.renew(state, mode)
+    if spec.infer_concentrations:
+        state, _ = draw_tied_concentration(key, spec, state)
+    state, _ = draw_tied_factors(key, layout, spec, state, now.allocation.y_RQ, workspace)
+    for mode in modes:
+        workspace.renew(state, mode)
+    return state, _view(layout, now.allocation, workspace, modes[-1]), relocations
+
+
+def _view(layout: Layout, allocation: Allocation, workspace: Workspace, mode: int) -> ModeView:
+    return ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure(layout, workspace, mode))
 
 
 def info_of(

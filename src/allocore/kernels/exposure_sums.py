@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.kernels.elementary import Floats, Indices, Ints, Singles, lane_exp
+from allocore.kernels.elementary import Flags, Floats, Indices, Ints, Singles, lane_exp
 from allocore.kernels.jit import inlined, kernel
 from allocore.kernels.simd import columns_at_once, dot_of_rows, sum_products
 from allocore.kernels.workers import Workers
@@ -201,6 +201,21 @@ class _Groups(NamedTuple):
     rows_PN: Indices
 
 
+class PairPatterns(NamedTuple):
+    """Patterns by the rows that they name in two modes of the same rows: in neither, in one of them alone, or in both.
+
+    Row v of role r (0 or 1) is named alone by alone_P[alone_2V[r, v] : alone_2V[r, v + 1]]; `both_P` is the same, with
+    the row of the other role in `partners_P`. Patterns that name the same row in both modes are left out.
+    """
+
+    neither_P: Ints
+    alone_P: Ints
+    alone_2V: Ints
+    both_P: Ints
+    both_2V: Ints
+    partners_P: Ints
+
+
 @dataclass(frozen=True)
 class SignedPatterns:
     """The missing cells of a tensor as weighted patterns (P, M); -1 is the wildcard."""
@@ -235,6 +250,34 @@ class SignedPatterns:
             everywhere = self._groups(everywhere_P, _in_chunks(len(everywhere_P)), mode)
             by_mode.append((self._groups(named_P, starts_D, mode), everywhere))
         return by_mode
+
+    @cached_property
+    def _pairs(self) -> dict[tuple[int, int], PairPatterns]:
+        return {}
+
+    def of_pair(self, first: int, second: int) -> PairPatterns:
+        """The patterns by the rows that they name in two modes of equal length."""
+        if (first, second) not in self._pairs:
+            self._pairs[first, second] = self._of_pair(self.patterns_PM[:, [first, second]].T, self.shape[first])
+        return self._pairs[first, second]
+
+    @staticmethod
+    def _of_pair(rows_2P: Ints, length: int) -> PairPatterns:
+        def by_row(wanted_2P: Flags) -> tuple[Ints, Ints]:
+            members, starts = list[Ints](), np.zeros((2, length + 1), dtype=np.int64)
+            for role, (row_P, wanted_P) in enumerate(zip(rows_2P, wanted_2P, strict=True)):
+                found = np.flatnonzero(wanted_P)
+                members.append(found[np.argsort(row_P[found], kind="stable")])
+                starts[role, 1:] = np.cumsum(np.bincount(row_P[found], minlength=length))
+            starts[1] += len(members[0])
+            return np.concatenate(members), starts
+
+        named_2P = rows_2P >= 0
+        alone_P, alone_2V = by_row(named_2P & ~named_2P[::-1])
+        both_P, both_2V = by_row(named_2P & named_2P[::-1] & (rows_2P[0] != rows_2P[1]))
+        half = len(both_P) // 2
+        partners_P = np.concatenate([rows_2P[1, both_P[:half]], rows_2P[0, both_P[half:]]])
+        return PairPatterns(np.flatnonzero(~named_2P.any(axis=0)), alone_P, alone_2V, both_P, both_2V, partners_P)
 
     def _groups(self, members_P: Ints, starts_G: Ints, mode: int) -> _Groups:
         wildcards_P = self._wildcards_P[members_P]

@@ -94,13 +94,13 @@ def log_prior_core(spec: Spec, state: State) -> float:
 
 
 def log_prior_locations(spec: Spec, state: State) -> float:
-    """Dirichlet-multinomial on the locations, mode by mode."""
+    """Dirichlet-multinomial on the locations, mode by mode; tied modes have one for the locations of both."""
     total = 0.0
-    for m, log_phi_DK in enumerate(state.log_phi):
-        length, width = log_phi_DK.shape
+    for modes in spec.groups:
+        length, width = state.log_phi[modes[0]].shape
         alpha = spec.alpha0 / length
-        n_K = np.bincount(state.subs_QM[:, m], minlength=width)
-        total += gammaln(width * alpha) - gammaln(width * alpha + spec.budget)
+        n_K = np.bincount(state.subs_QM[:, modes].ravel(), minlength=width)
+        total += gammaln(width * alpha) - gammaln(width * alpha + n_K.sum())
         total += (gammaln(n_K + alpha) - gammaln(alpha)).sum()
     return float(total)
 
@@ -108,16 +108,19 @@ def log_prior_locations(spec: Spec, state: State) -> float:
 def log_prior_factors(spec: Spec, state: State) -> float:
     """Gamma(e0, rate f0 / w) on every entry of a factor in use, where w is the weight of its row."""
     total = 0.0
-    for m, log_phi_DK in enumerate(state.log_phi):
-        rates_D1 = spec.factor_rates(m, len(log_phi_DK))[:, None]
-        e0 = spec.concentration(m, state.concentrations_M)
-        total += _log_gamma_density(log_phi_DK[:, state.used(m)], e0, rates_D1)
+    for modes in spec.groups:
+        log_phi_DK = state.log_phi[modes[0]]
+        rates_D1 = spec.factor_rates(modes[0], len(log_phi_DK))[:, None]
+        e0 = spec.concentration(modes[0], state.concentrations_M)
+        total += _log_gamma_density(log_phi_DK[:, state.used(modes)], e0, rates_D1)
     return total
 
 
 def log_prior_concentrations(spec: Spec, state: State) -> float:
-    """Gamma(s0, rate t0) on the concentration of every mode, if they are learned."""
-    return _log_gamma_density(np.log(state.concentrations_M), spec.s0, spec.t0)
+    """Gamma(s0, rate t0) on the concentration of every mode, if they are learned; tied modes have one."""
+    if not state.concentrations_M.size:
+        return 0.0
+    return _log_gamma_density(np.log(state.concentrations_M[[modes[0] for modes in spec.groups]]), spec.s0, spec.t0)
 
 
 def log_prior_dispersion(spec: Spec, state: State) -> float:

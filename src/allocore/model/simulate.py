@@ -4,6 +4,7 @@ The first state of a chain is a draw from the prior, but locations start as the 
 the dispersion at their prior means (extreme draws would spoil the start), and all classes are included.
 """
 
+from itertools import product
 from math import log
 
 import numpy as np
@@ -31,6 +32,8 @@ def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) ->
     """A draw of all variables from the prior; locations that the specification fixes stay fixed."""
     subs_QM = draw_locations(spec, shape, rng) if spec.learn_locations else spec.start_locations()
     concentrations_M = exp_of(_log_gamma(spec.s0, spec.t0, (_learned(spec),), rng))
+    if spec.tied is not None and spec.infer_concentrations:
+        concentrations_M[spec.tied[1]] = concentrations_M[spec.tied[0]]
     dispersion = draw_dispersion(spec, shape, rng)
     log_core_Q = draw_log_core(spec, dispersion, rng)
     log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
@@ -67,9 +70,10 @@ def draw_log_core(spec: Spec, dispersion: Dispersion | None, rng: np.random.Gene
 def draw_locations(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
     """k[q, m] with pi[m] integrated out: one class after another, with P(k) proportional to n_k + alpha0 / D_m."""
     subs_QM = np.empty((spec.budget, len(shape)), dtype=np.int64)
-    for m, (length, width) in enumerate(zip(shape, spec.core_shape, strict=True)):
+    for modes in spec.groups:
+        length, width = shape[modes[0]], spec.core_shape[modes[0]]
         weights_K = np.full(width, spec.alpha0 / length)
-        for q in range(spec.budget):
+        for m, q in product(modes, range(spec.budget)):
             subs_QM[q, m] = rng.choice(width, p=weights_K / weights_K.sum())
             weights_K[subs_QM[q, m]] += 1.0
     return subs_QM
@@ -83,13 +87,13 @@ def draw_log_factors(
     concentrations_M: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], ...]:
     """log phi[m][d, k] ~ log Gamma(e0, rate f0), plus the log weight, for the factors in use; -inf for the others."""
-    log_phi = []
-    for m, (length, width) in enumerate(zip(shape, spec.core_shape, strict=True)):
-        log_phi_DK = np.full((length, width), -np.inf)
-        used = np.unique(subs_QM[:, m])
-        log_phi_DK[:, used] = _log_gamma(spec.concentration(m, concentrations_M), spec.f0, (length, len(used)), rng)
-        log_phi.append(times_weights(log_phi_DK, spec.exposure(m)))
-    return tuple(log_phi)
+    log_phi = dict[int, NDArray[np.float64]]()
+    for modes in spec.groups:
+        m, used = modes[0], np.unique(subs_QM[:, modes])
+        log_phi_DK = np.full((shape[m], spec.core_shape[m]), -np.inf)
+        log_phi_DK[:, used] = _log_gamma(spec.concentration(m, concentrations_M), spec.f0, (shape[m], len(used)), rng)
+        log_phi |= dict.fromkeys(modes, times_weights(log_phi_DK, spec.exposure(m)))
+    return tuple(log_phi[m] for m in range(len(shape)))
 
 
 def draw_counts(spec: Spec, state: State, coords: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

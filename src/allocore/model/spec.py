@@ -53,7 +53,8 @@ class Spec:
     class is included with a probability that has the prior Beta(c0, d0). `e0` is one number, one per mode, or "infer":
     then each mode has its own, with the prior Gamma(s0, rate t0). The negative binomial has a dispersion p with the
     prior Beta(g0, h0), which scales the prior of the core values, or one for each row of the mode `dispersion_by`.
-    `exposures` has the weights of the rows of each mode, or nothing for a mode without.
+    `exposures` has the weights of the rows of each mode, or nothing for a mode without. Two modes that are `tied` are
+    two roles of the same labels: they share their factors and the prior of their locations (gibbs/tied.py).
     """
 
     budget: int
@@ -74,6 +75,7 @@ class Spec:
     s0: float = 1.0
     t0: float = 1.0
     exposures: tuple[tuple[float, ...], ...] = ()
+    tied: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", whole_number("budget", self.budget))
@@ -95,11 +97,26 @@ class Spec:
             rule = f"must be {math.prod(shape)}, one class for every location of `core_shape`, which is {shape}"
             raise InputError("budget", self.budget, rule)
         object.__setattr__(self, "exposures", _exposures_for(len(shape), self.exposures))
+        if self.tied is not None:
+            object.__setattr__(self, "tied", self._checked_pair(tuple(self.tied)))
 
     @classmethod
     def without_priors(cls, core_shape: tuple[int, ...]) -> "Spec":
         """NNTuck: a class at every location of the core, and flat priors."""
         return cls(math.prod(core_shape), core_shape, **_FLAT, model="NNTuck")
+
+    def _checked_pair(self, tied: tuple[int, ...]) -> tuple[int, int]:
+        """Check that two modes are tied, and that whatever belongs to their common factors is the same in both."""
+        if len(set(tied)) != 2 or not all(0 <= mode < len(self.core_shape) for mode in tied):
+            raise InputError("tied", tied, "must be two different modes")
+        first, second = sorted(tied)
+        same = {"core_shape": self.core_shape[first] == self.core_shape[second]}
+        same["e0"] = not isinstance(self.e0, tuple) or self.e0[first] == self.e0[second]
+        same["exposure"] = not self.exposures or self.exposures[first] == self.exposures[second]
+        for name, agrees in same.items():
+            if not agrees:
+                raise InputError(name, NO_VALUE, "must be the same in both tied modes, which share their factors")
+        return first, second
 
     @property
     def observation(self) -> "Likelihood":
@@ -128,10 +145,11 @@ class Spec:
         return self._weights[mode] if self.exposures else None
 
     def with_exposure(self, mode: int, weights_D: NDArray[np.float64] | None) -> "Spec":
-        """The specification with other weights in one mode."""
+        """The specification with other weights in one mode, which is then no longer tied to another."""
         exposures = list(self.exposures or ((),) * len(self.core_shape))
         exposures[mode] = () if weights_D is None else tuple(weights_D.tolist())
-        return replace(self, exposures=tuple(exposures))
+        tied = self.tied if len(self.sharing(mode)) == 1 else None
+        return replace(self, exposures=tuple(exposures), tied=tied)
 
     def factor_rates(self, mode: int, rows: int) -> NDArray[np.float64]:
         """The rate of the prior of the factors in each row of one mode, f0 / w, (D)."""
@@ -168,11 +186,25 @@ class Spec:
         """Whether the model has priors, and therefore a posterior to sample."""
         return self.model != "NNTuck"
 
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The modes, in order, with tied modes in one group: the modes of a group share their factors."""
+        tied = self.tied or ()
+        modes = (mode for mode in range(len(self.core_shape)) if mode not in tied[1:])
+        return tuple(tied if mode in tied else (mode,) for mode in modes)
+
+    def sharing(self, mode: int) -> tuple[int, ...]:
+        """The modes that share the factors of a mode: itself, or the two tied ones."""
+        return self.tied if self.tied is not None and mode in self.tied else (mode,)
+
     def start_locations(self) -> NDArray[np.int64]:
-        """The first locations of the classes, as `subs_QM`."""
+        """The first locations of the classes, as `subs_QM`: of tied modes whose locations are learned, neighbours."""
         if self.dense_core:
             return np.ascontiguousarray(np.indices(self.core_shape).reshape(len(self.core_shape), -1).T)
-        return np.asarray(np.arange(self.budget)[:, None] % np.array(self.core_shape))
+        places_QM = np.repeat(np.arange(self.budget)[:, None], len(self.core_shape), axis=1)
+        if self.tied is not None and self.learn_locations:  # classes within a community predict ties between two badly
+            places_QM[:, self.tied[1]] += 1
+        return np.asarray(places_QM % np.array(self.core_shape))
 
 
 def _exposures_for(modes: int, exposures: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:

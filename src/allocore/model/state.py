@@ -14,6 +14,7 @@ Shape suffixes, used throughout the package:
 Core values and factors are kept as logarithms: a gamma variate of small shape underflows, its logarithm does not.
 If the budget is inferred, a class that is not included has the core value zero, with the logarithm -inf.
 A factor that no class uses is integrated out. It has no value in the chain, and its column holds -inf.
+Two modes that are tied have the same factors: those that some class uses in either mode.
 Concentrations are in the state only if they are learned, and the dispersion only if the likelihood has one.
 """
 
@@ -60,18 +61,19 @@ class State:
         """Which classes are included, (Q): all of them, unless the budget is inferred."""
         return self.log_core_Q > -np.inf
 
-    def with_factors(self, mode: int, log_phi_DK: NDArray[np.float64]) -> "State":
-        """The same state with other factors in one mode."""
-        return replace(self, log_phi=(*self.log_phi[:mode], log_phi_DK, *self.log_phi[mode + 1 :]))
+    def with_factors(self, modes: int | tuple[int, ...], log_phi_DK: NDArray[np.float64]) -> "State":
+        """The same state with other factors in one mode, or in modes that share them."""
+        those = modes if isinstance(modes, tuple) else (modes,)
+        return replace(self, log_phi=tuple(log_phi_DK if m in those else own for m, own in enumerate(self.log_phi)))
 
     def factors(self, mode: int) -> NDArray[np.float64]:
         """The factor matrix of one mode, (D, K); zero in the columns that no class uses."""
         return _exp_of(self.log_phi[mode])
 
-    def used(self, mode: int) -> NDArray[np.bool_]:
-        """Which factors of the mode are used by some class, (K)."""
-        width = self.log_phi[mode].shape[1]
-        return np.bincount(self.subs_QM[:, mode], minlength=width) > 0
+    def used(self, modes: int | tuple[int, ...]) -> NDArray[np.bool_]:
+        """Which factors of the mode, or of modes that share them, are used by some class, (K)."""
+        those = modes if isinstance(modes, tuple) else (modes,)
+        return np.bincount(self.subs_QM[:, those].ravel(), minlength=self.log_phi[those[0]].shape[1]) > 0
 
 
 def log_mean_row(log_phi_DK: NDArray[np.float64]) -> NDArray[np.float64]:
