@@ -8,7 +8,7 @@ import pytest
 import allocore as ac
 from allocore.classes import memberships as memberships_module
 from support.errors import refused
-from support.planted import SHAPE, A, B, C, D, posterior_of, run, shuffled, spike
+from support.planted import SHAPE, A, B, C, D, posterior_of, shuffled, spike, steady_run
 
 MISSING = [(d, d, None) for d in range(6)] + [(5, None, None), (0, 1, 2)]
 
@@ -129,14 +129,14 @@ def test_memberships_count_the_weights_of_rows_as_the_data_do():
 
 def test_renumbering_classes_and_factors_changes_no_membership():
     chains = [[A, B, C, D], [A, B, C, D], [A, B, D, C]]
-    one, other = (run(*chains, seed=seed).memberships(0) for seed in (1, 2))
+    one, other = (steady_run(*chains, seed=seed).memberships(0) for seed in (1, 2))
     np.testing.assert_allclose(one["share"], other["share"])
     assert one["name"].tolist() == other["name"].tolist()
 
 
 def test_a_table_has_a_row_for_each_node_with_its_main_community():
     countries = ["Chad", "Cuba", "Fiji", "Iran", "Mali", "Togo"]
-    post = run([A, B, C], [A, B, C], labels=[countries, None, None], names=["sender", "receiver", "month"])
+    post = steady_run([A, B, C], [A, B, C], labels=[countries, None, None], names=["sender", "receiver", "month"])
     table = post.memberships("sender")
     assert table.index.tolist() == countries
     assert table.index.name == "sender"
@@ -153,7 +153,7 @@ def test_a_table_has_a_row_for_each_node_with_its_main_community():
 
 
 def test_a_long_table_has_a_row_for_each_node_and_community():
-    post = run([A, B, C], [A, B, C], names=["share", "receiver", "month"])
+    post = steady_run([A, B, C], [A, B, C], names=["share", "receiver", "month"])
     table = post.memberships("share", "shares")
     assert list(table.columns) == ["share", "community", "name", "probability", "share_", "low", "high"]
     assert table["share"].tolist() == [d for d in range(6) for _ in range(2)]
@@ -167,7 +167,7 @@ def test_a_long_table_has_a_row_for_each_node_and_community():
 
 
 def test_a_table_of_communities_has_their_sizes_nodes_and_classes():
-    table = run([A, B, C], [A, B, C]).memberships(0, "communities")
+    table = steady_run([A, B, C], [A, B, C]).memberships(0, "communities")
     assert table.index.tolist() == [0, 2]
     assert table["classes"].tolist() == [(0, 1), (2,)]
     assert table["share"].tolist() == pytest.approx([7 / 9, 2 / 9])
@@ -175,12 +175,12 @@ def test_a_table_of_communities_has_their_sizes_nodes_and_classes():
 
 
 def test_a_node_without_observed_cells_has_no_community():
-    table = run([A, B, C], [A, B, C], missing=[(1, None, None)]).memberships(0)
+    table = steady_run([A, B, C], [A, B, C], missing=[(1, None, None)]).memberships(0)
     assert table["community"].isna().tolist() == [False, True] + [False] * 4
     assert table.loc[1, ["probability", "share", "low", "high", "other"]].isna().all()
     assert table.loc[1, ["name", "mixed"]].tolist() == ["", ""]
     assert table.loc[1, "expected"] == 0.0
-    shares = run([A, B, C], [A, B, C], missing=[(1, None, None)]).memberships(0, "shares")
+    shares = steady_run([A, B, C], [A, B, C], missing=[(1, None, None)]).memberships(0, "shares")
     assert shares.loc[shares["mode_0"] == 1, "share"].isna().all()
 
 
@@ -201,7 +201,7 @@ def test_the_main_community_is_none_where_a_factor_outside_of_all_has_more():
 
 
 def test_chains_without_a_common_class_have_no_communities():
-    post = run([A, B], [C, D])
+    post = steady_run([A, B], [C, D])
     table = post.memberships(0)
     assert table["community"].isna().all()
     assert (table["other"] == 1.0).all()
@@ -212,9 +212,9 @@ def test_chains_without_a_common_class_have_no_communities():
 
 
 def test_few_draws_are_kept_for_intervals_if_there_are_many_nodes(monkeypatch):
-    whole = run([A, B, C], [A, B, C], draws=20).memberships(0)
+    whole = steady_run([A, B, C], [A, B, C], draws=20).memberships(0)
     monkeypatch.setattr(memberships_module, "_MOST_NUMBERS", 1)
-    np.testing.assert_allclose(run([A, B, C], [A, B, C], draws=20).memberships(0)["low"], whole["low"], rtol=1e-5)
+    np.testing.assert_allclose(steady_run([A, B, C], [A, B, C], draws=20).memberships(0)["low"], whole["low"], rtol=1e-5)
 
 
 def test_all_likelihoods_and_models_have_memberships():
