@@ -482,6 +482,7 @@ def _table_of_cells(modes: Iterable[str], numbers: Iterable[str]) -> Table:
 
 
 _UNBOUNDED = 1000
+_LONG = 12  # characters of a heading that is split over two lines
 
 
 def print_held_out(console: Console, posterior: Fit) -> None:
@@ -493,38 +494,32 @@ def print_held_out(console: Console, posterior: Fit) -> None:
 
 @dataclass(frozen=True)
 class _Scores:
-    """The scores, a row for each model; on a narrow terminal a column for each, in several tables if need be."""
+    """The scores, a column for each model, in several tables on a narrow terminal."""
 
     rows: list[list[str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        across = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for name in HEADINGS:
-            across.add_column(name, justify="right" if name else "left", no_wrap=True)
-        for row in self.rows:
-            across.add_row(*map(Text, row), style="bold" if row[0] == MODEL else "")
-        if console.measure(across, options=options.update(max_width=_UNBOUNDED)).maximum <= options.max_width:
-            yield across
-            return
         left, unbounded = self.rows, options.update(max_width=_UNBOUNDED)
         while left:
             widths = (
-                console.measure(self._down(left[:some]), options=unbounded).maximum for some in range(1, len(left) + 1)
+                console.measure(self._table(left[:some]), options=unbounded).maximum for some in range(1, len(left) + 1)
             )
             shown = max(1, sum(width <= options.max_width for width in widths))
-            yield self._down(left[:shown])
+            yield self._table(left[:shown])
             left = left[shown:]
 
-    def _down(self, rows: list[list[str]]) -> Table:
-        down = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-        down.add_column("", overflow="fold")
-        for row in rows:
-            down.add_column(Text(row[0].replace(" ", "\n", 1)), justify="right", no_wrap=True)
+    def _table(self, rows: list[list[str]]) -> Table:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("", overflow="fold")
+        for name, *_ in rows:
+            table.add_column(
+                Text(name if len(name) < _LONG else name.replace(" ", "\n", 1)), justify="right", no_wrap=True
+            )
         for name, *scores in zip(HEADINGS[1:], *(row[1:] for row in rows), strict=True):
-            down.add_row(
+            table.add_row(
                 name, *(Text(score, style="bold" * (row[0] == MODEL)) for row, score in zip(rows, scores, strict=True))
             )
-        return down
+        return table
 
 
 def evaluation_report(found: Evaluation) -> RenderableType:
