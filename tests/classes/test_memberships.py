@@ -214,13 +214,9 @@ def test_chains_without_a_common_class_have_no_communities():
 def test_few_draws_are_kept_for_intervals_if_there_are_many_nodes(monkeypatch):
     whole = steady_run([A, B, C], [A, B, C], draws=20).memberships(0)
     monkeypatch.setattr(memberships_module, "_MOST_NUMBERS", 1)
-<<<<<<< HEAD
-    np.testing.assert_allclose(steady_run([A, B, C], [A, B, C], draws=20).memberships(0)["low"], whole["low"], rtol=1e-5)
-=======
     np.testing.assert_allclose(
         steady_run([A, B, C], [A, B, C], draws=20).memberships(0)["low"], whole["low"], rtol=1e-5
     )
->>>>>>> main
 
 
 def test_all_likelihoods_and_models_have_memberships():
