@@ -32,7 +32,16 @@ KINDS = {
 EVERY_CASE = [(modes, kind, missing) for modes in (2, 3) for kind in KINDS for missing in (False, True)]
 
 
-@pytest.fixture(params=EVERY_CASE, ids=lambda p: f"{p[0]}-modes-{p[1]}-{'missing' if p[2] else 'complete'}")
+def case_id(p):
+    return f"{p[0]}-modes-{p[1]}-{'missing' if p[2] else 'complete'}"
+
+
+def only(*kinds):
+    """Run a test for some of the kinds."""
+    return pytest.mark.parametrize("case", [p for p in EVERY_CASE if p[1] in kinds], ids=case_id, indirect=True)
+
+
+@pytest.fixture(params=EVERY_CASE, ids=case_id)
 def case(request):
     modes, kind, missing = request.param
     given = {"scale": 4.0, "e0": "infer", "exposures": WEIGHTS[modes], **KINDS[kind]}
@@ -68,9 +77,8 @@ def test_a_sweep_reports_the_log_likelihood_of_the_state_that_it_returns(case):
     assert info.log_likelihood == pytest.approx(expected, abs=1e-5 * max(1.0, case.Y.sum()))
 
 
+@only("poisson")  # a test above has the log-likelihood of a sweep, for all kinds
 def test_the_log_fit_of_thinning_has_the_weights_in_it(case):
-    if case.spec.likelihood != "poisson":
-        pytest.skip("the log-likelihood of a sweep is tested for all")
     allocation, _ = thin(Key.of(0, 0), case.layout, case.spec, case.state, Workspace.of(case.layout, case.state))
     expected = np.sum(case.Y[case.Y > 0] * np.log(naive.rates(case.dense)[case.Y > 0]))
     assert allocation.log_fit == pytest.approx(expected, abs=1e-6 * case.Y.sum())
@@ -118,9 +126,8 @@ def test_a_concentration_sees_the_weights_of_the_rows(case):
         np.testing.assert_allclose(log_D, np.log(rate_DK / case.spec.f0).sum(axis=1), rtol=1e-11, atol=1e-14)
 
 
+@only("one-p", "p-by-weighted-row", "p-by-other-row")
 def test_the_dispersion_sees_the_sums_of_weighted_rates(case):
-    if case.state.dispersion is None:
-        pytest.skip("no dispersion")
     expected = naive.counts_and_rates(case.Y, case.observed, case.dense, case.priors)
     for mode, view, _, workspace in views(case):
         if case.spec.dispersion_by in (None, mode):
