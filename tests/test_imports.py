@@ -24,6 +24,7 @@ HEAVY = [
     "matplotlib",
     "dask",
     "sklearn",
+    "networkx",
 ]
 
 # The layers of the system. A part may import those before it, never those after it or on the same line.

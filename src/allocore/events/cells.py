@@ -27,17 +27,16 @@ from allocore.events.formats import Mode, TextKind
 from allocore.events.loading import LoadedRows, RowSelection
 from allocore.findings import Finding
 from allocore.tensor import cameo
-from allocore.tensor.calendar import calendar_keys, frequency_of, period_form, periods
+from allocore.tensor.calendar import frequency_of, period_form, periods
 from allocore.tensor.coordinates import Int64s, check_total
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals
 from allocore.tensor.countries import is_region, resolve
-from allocore.tensor.labels import check_labels, check_mode_names, fit_labels, rows_of
+from allocore.tensor.labels import check_labels, check_mode_names, fit_labels, rows_of, sorted_labels
 from allocore.tensor.missing import WILDCARD, Missing, nothing_left
 from allocore.tensor.sharded import NO_CELLS, TableTensor
 from allocore.tensor.sql import fetched, literal
 
 _VALID = "keep AND bad_time IS NULL AND bad_n IS NULL"
-_LONG = 100  # digits; longer texts are sorted as texts, not as numbers
 _ROOTS = {code: cameo.code_label(code) for code in cameo.ROOTS}
 _FIXED: dict[TextKind, dict[str, str]] = {
     "cameo": _ROOTS,
@@ -187,11 +186,7 @@ def _vocabulary(kind: TextKind, labels: set[str], order: tuple[str, ...]) -> lis
     if kind == "plain" and order:
         first = [label for label in dict.fromkeys(order) if label in labels]
         return [*first, *sorted(labels.difference(first))]
-    if labels and all(label.isdecimal() and label.isascii() and len(label) < _LONG for label in labels):
-        return sorted(labels, key=lambda label: (int(label), label))
-    texts = sorted(labels)
-    keys = calendar_keys(texts) if kind == "plain" else None
-    return texts if keys is None else [label for _, label in sorted(zip(keys, texts, strict=True))]
+    return sorted_labels(labels, calendar=kind == "plain")
 
 
 @dataclass(frozen=True)

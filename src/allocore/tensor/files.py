@@ -32,6 +32,7 @@ from allocore.errors import Described, InputError
 from allocore.tensor.coordinates import INT64_MAX, Int64s, Integers, as_integers
 from allocore.tensor.count_tensor import FORMAT, FRAME_KEY, VERSION, CountTensor, Labels, count_column, with_parts
 from allocore.tensor.event_report import EventReport
+from allocore.tensor.graphs import WEIGHT, are_graphs, tensor_of_graphs
 from allocore.tensor.sharded import ShardedTensor
 from allocore.tensor.shards import is_sharded
 from allocore.tensor.sql import as_pattern, connect, first_sentence, write_parquet_file
@@ -57,21 +58,37 @@ _UNREADABLE = (
 )
 
 
-def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels | None = None) -> CountTensor:
+def as_tensor(
+    x: Any,
+    *,
+    mode_names: Sequence[str] | None = None,
+    labels: Labels | None = None,
+    weight: str | None = WEIGHT,
+    layers: str | Sequence[str] = (),
+) -> CountTensor:
     """Return `x` as a CountTensor.
 
     Parameters
     ----------
-    x : CountTensor, array, data frame or path-like
+    x : CountTensor, array, graph, data frame or path-like
         A CountTensor; a NumPy array (masked cells become missing); a SciPy sparse matrix or array; a pydata `sparse`
         array; a pyttb `sptensor` or `tensor`; an xarray `DataArray`, whose dimensions become the names of the modes and
         whose coordinates become labels; a data frame of `CountTensor.to_frame`; or a path. NaN is refused, because it
         may mean zero or missing. Files may be those of `CountTensor.save`, `.npz` files of SciPy or pydata sparse or
         with arrays `coords` and `counts`, `.npy` files with a dense array, or FROSTT `.tns` and `.tns.gz` files.
+
+        Or a directed graph of networkx or igraph: its modes are source, target, and the `layers`. Parallel edges are
+        summed. The diagonal is missing if no node has an edge to itself. A list of graphs has one more mode, `graph`,
+        and so has a dict, whose keys are its labels; a node that is not in all graphs has no edges in the others.
     mode_names : sequence of str, optional
         One name per mode. By default, the names of `x`.
     labels : sequence or dict, optional
-        As for `CountTensor`. By default, the labels of `x`.
+        As for `CountTensor`. By default, the labels of `x`; the names of the nodes of a graph.
+    weight : str or None, default "weight"
+        For graphs, the attribute with the count of an edge. An edge without it counts once, as all do with None.
+    layers : str or sequence of str, optional
+        For graphs, attributes of the edges that become further modes, such as `("layer", "year")`. Their values become
+        labels, in order. In a multigraph, "key" is the key of the edge.
 
     Returns
     -------
@@ -84,11 +101,23 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
     >>> import allocore as ac
     >>> ac.as_tensor(np.array([[0, 2], [3, 0]]), mode_names=["buyer", "month"])
     CountTensor: 2 x 2 (buyer, month), 2 non-zeros, 5 counts, 50% dense
+
+    >>> import networkx
+    >>> graph = networkx.MultiDiGraph()
+    >>> graph.add_edges_from([("Ada", "Max", {"year": 2001}), ("Max", "Eve", {"year": 2002, "weight": 3})])
+    [0, 0]
+    >>> ac.as_tensor(graph, layers="year")
+    CountTensor: 3 x 3 x 2 (source, target, year), 2 non-zeros, 4 counts, 17% dense, 3 missing patterns
     """
     if isinstance(x, str | os.PathLike):
         x = read(x)
     if FRAME_KEY in getattr(x, "attrs", ()):
         x = _from_columns({str(name): x[name].to_numpy() for name in x}, x.attrs[FRAME_KEY])
+    if are_graphs(x):
+        x = tensor_of_graphs(x, weight, layers)
+    elif layers or weight != WEIGHT:
+        name, given = ("layers", layers) if layers else ("weight", weight)
+        raise InputError(name, given, "is for graphs of networkx and igraph only")
     if isinstance(x, CountTensor):
         return x if mode_names is None and labels is None else x.with_labels(labels, mode_names)
     if any(base.__module__.partition(".")[0] == "xarray" and base.__name__ == "DataArray" for base in type(x).__mro__):
@@ -138,7 +167,7 @@ def _unknown_type(x: Any, libraries: set[str]) -> InputError:
         hint = ": choose one variable of a Dataset, as in x['counts']"
     rule = (
         "must be a CountTensor, a NumPy array, a SciPy sparse array or matrix, a pydata sparse array, a pyttb sptensor "
-        f"or tensor, an xarray DataArray, or a path{hint}"
+        f"or tensor, an xarray DataArray, a graph of networkx or igraph, or a path{hint}"
     )
     return InputError("x", Described(f"of type {kind.__module__}.{kind.__qualname__}"), rule)
 

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 import numpy as np
 
 from allocore.errors import Described, InputError
-from allocore.tensor.calendar import in_calendar_order, is_period, is_rising, is_wider_period, period_form
+from allocore.tensor.calendar import (
+    calendar_keys,
+    in_calendar_order,
+    is_period,
+    is_rising,
+    is_wider_period,
+    period_form,
+)
 from allocore.tensor.cameo import other_spellings, respelt
 from allocore.tensor.coordinates import Int64s
 from allocore.tensor.countries import resolve
@@ -35,6 +42,7 @@ LabelKind = Literal["time", "order", "country", "plain"]
 _MAX_COMPARED = 20_000  # comparing more texts than this takes seconds
 _MAX_HINTS = 3
 _MAX_PERIODS = 100_000
+_LONG = 100  # digits; longer texts are sorted as texts, not as numbers
 _KIND_SAMPLE = 2000
 _COUNTRY_SHARE = 0.8
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
@@ -168,6 +176,15 @@ def _resolve(pattern: object, places: list[dict[str, int]], mode_names: tuple[st
         else:
             row.append(value)
     return row
+
+
+def sorted_labels(labels: Iterable[str], *, calendar: bool = True) -> list[str]:
+    """Return labels in order: as numbers, as names of months, weekdays or times of day, or else as texts."""
+    texts = sorted(labels)
+    if all(label.isdecimal() and label.isascii() and len(label) < _LONG for label in texts):
+        return sorted(texts, key=lambda label: (int(label), label))
+    keys = calendar_keys(texts) if calendar else None
+    return texts if keys is None else [label for _, label in sorted(zip(keys, texts, strict=True))]
 
 
 def did_you_mean(text: str, labels: Sequence[object]) -> str:
