@@ -300,7 +300,7 @@ def fold_in(
     absent: Annotated[
         str,
         typer.Option(
-            help="What cells are whose labels are not in DATA, in modes other than --mode: 'zero' or 'missing'."
+            help="Read cells whose labels are not in DATA, in modes other than --mode, as 'zero' or as 'missing'."
         ),
     ] = "zero",
     new_labels: Annotated[

@@ -187,7 +187,7 @@ def forecast(
     figure: Annotated[
         Path | None,
         typer.Option(
-            help="Save a plot of the past and the forecast to this file (.png, .pdf, .svg): totals, or the sums of --by."
+            help="Plot the past and the forecast in this file (.png, .pdf, .svg): totals, or the sums of --by."
         ),
     ] = None,
     against: Annotated[
