@@ -21,7 +21,7 @@ from allocore._memory import require_memory
 from allocore.errors import NO_VALUE, Described, InputError, not_fitted, whole_number
 from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
-from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given
+from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given, tied_given
 from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
 from allocore.progress import log, progress_bar
 from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size, fingerprint, fingerprint_of_cells
@@ -70,6 +70,9 @@ dispersion_by : str or int, default=None
 modes : dict, default=None
     Settings of single modes, by name: `{"month": ac.Mode(exposure=days), "sender": ac.Mode(e0=0.1)}`. `e0` and
     `core_shape` with an entry per mode are short forms of the same.
+tied : pair of str or int, default=None
+    Two modes that are two roles of the same labels, such as `("sender", "receiver")`. They share their factors: each
+    label has one membership for both roles. The diagonal must be missing (`Y.mask_diagonal`).
 g0, h0 : float, default=1.0
     Parameters of the beta prior of p. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
     count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
@@ -297,6 +300,7 @@ class GibbsEstimator(Estimator):
     likelihood: LikelihoodChoice = "auto"
     dispersion_by: str | int | None = None
     modes: Mapping[str | int, Mode] | None = None
+    tied: Sequence[str | int] | None = None
     g0: float = 1.0
     h0: float = 1.0
     sweeps: int | Literal["auto"] = "auto"
@@ -535,7 +539,8 @@ class GibbsEstimator(Estimator):
         priors = {name: getattr(self, name) for name in _PRIORS}
         given = modes_given(self.modes, tensor)
         priors["e0"] = concentrations_given(given, tensor.ndim, self.e0)
-        return {**priors, "likelihood": likelihood, "dispersion_by": by, "exposures": exposures_of(given, tensor)}
+        known = {"exposures": exposures_of(given, tensor), "tied": tied_given(self.tied, tensor)}
+        return {**priors, "likelihood": likelihood, "dispersion_by": by, **known}
 
     def _spec(self, tensor: CountTensor) -> Spec:
         raise NotImplementedError

@@ -451,6 +451,11 @@ _MODEL_OPTIONS: _Group = {
     "core_shape": _setting(
         str, "Factors per mode, e.g. 50x50x20x300. Required for tucker and nntuck; Q per mode by default for allocore."
     ),
+    "tied": _setting(
+        str,
+        "Two modes that are two roles of the same labels, such as sender,receiver: they share their factors. The "
+        "diagonal must be missing.",
+    ),
     "published": (
         Annotated[
             bool,
@@ -579,7 +584,7 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
     size = "budget" if "budget" in known else "core_shape"
     if size not in asked:
         raise InputError(size, rule=f"is required for {model}")
-    settings = asked | _sizes(asked, model)
+    settings = asked | _sizes(asked, model) | _pair(asked)
     for name in ("sweeps", "chains"):
         if name in settings:
             settings[name] = number_or_auto(name, settings[name])
@@ -615,6 +620,12 @@ def _sizes(asked: dict[str, Any], model: str) -> dict[str, Any]:
     if "core_shape" in asked:
         sizes["core_shape"] = sizes_given(asked["core_shape"])
     return sizes
+
+
+def _pair(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the two modes of --tied, by name or number."""
+    text = asked.get("tied")
+    return {} if text is None else {"tied": tuple(int(each) if each.isdecimal() else each for each in text.split(","))}
 
 
 def _budget(budget: str, model: str) -> int | Literal["infer"]:

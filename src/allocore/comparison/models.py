@@ -21,6 +21,7 @@ from urllib.parse import quote
 from allocore.errors import Described, InputError, whole_number
 from allocore.estimators import CP, AlloCore, Estimator, GibbsEstimator, NNTuck, RunSize, Tucker, whole_core
 from allocore.gibbs import SAMPLER_VERSION
+from allocore.model.modes import tied_given
 from allocore.model.spec import (
     LikelihoodName,
     check_counts,
@@ -246,6 +247,8 @@ def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[
         given["e0"] = concentrations_for(tensor.ndim, given["e0"])
         if given["dispersion_by"] is not None:
             given["dispersion_by"] = tensor.mode_names[tensor.mode(given["dispersion_by"])]
+        if (tied := tied_given(given["tied"], tensor)) is not None:
+            given["tied"] = tuple(tensor.mode_names[mode] for mode in tied)
     else:
         given |= {name: whole_number(name, given[name]) for name in EM_ONLY}
     return _all_settings(type(estimator), given)

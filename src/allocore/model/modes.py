@@ -76,6 +76,28 @@ def modes_given(modes: object, tensor: CountTensor) -> dict[int, Mode]:
     return found
 
 
+def tied_given(tied: object, tensor: CountTensor) -> tuple[int, int] | None:
+    """Check the setting `tied`, two modes with the same labels and a missing diagonal, and return their numbers."""
+    if tied is None:
+        return None
+    if isinstance(tied, str) or not isinstance(tied, Sequence) or len(tied) != 2:
+        raise InputError("tied", tied, "must be two modes, such as ('sender', 'receiver')")
+    try:
+        first, second = sorted(tensor.mode(mode) for mode in tied)
+    except InputError:
+        raise InputError("tied", tied, f"must be modes of the tensor, {', '.join(tensor.mode_names)}") from None
+    if first == second:
+        raise InputError("tied", tied, "must be two different modes")
+    names = f"({tensor.mode_names[first]!r}, {tensor.mode_names[second]!r})"
+    if tensor.labels[first] != tensor.labels[second]:
+        rule = f"must have the same labels in the same order, and the labels of {names} differ"
+        raise InputError("tied", tied, rule)
+    if not tensor.missing.has_diagonal(first, second):
+        rule = f"must have a diagonal that is missing, because a label does not act on itself: Y.mask_diagonal({names})"
+        raise InputError("tied", tied, rule)
+    return first, second
+
+
 def exposures_of(given: Mapping[int, Mode], tensor: CountTensor) -> tuple[tuple[float, ...], ...]:
     """The weights of the rows of each mode, as `Spec.exposures` has them."""
     weights = [exposure_of(given.get(mode, Mode()).exposure, tensor, mode) for mode in range(tensor.ndim)]

@@ -33,6 +33,7 @@ from allocore.kernels.exposure_sums import SignedPatterns, rates_of_cells
 from allocore.kernels.workers import Workers
 from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion, log_prior_factors
 from allocore.model.likelihood import dispersion_of, log_dispersion_of
+from allocore.model.spec import Spec
 from allocore.model.state import State
 from allocore.posterior.cells import weighted_expansion
 from allocore.posterior.predict import log_predictive
@@ -402,20 +403,21 @@ def _log_prior(record: Record, state: State) -> float:
     if not spec.has_priors:
         return 0.0
     if mode is None:
-        return log_prior(spec, state) + _log_jacobian(state)
+        return log_prior(spec, state) + _log_jacobian(spec, state)
     own_p = state.dispersion is not None and state.dispersion.mode == mode
     rows = [log_phi_DK if m == mode else log_phi_DK[:0] for m, log_phi_DK in enumerate(state.log_phi)]
     new = State(np.empty(0), state.subs_QM, tuple(rows), np.empty(0), state.dispersion if own_p else None)
     spec = replace(spec, exposures=tuple(each if m == mode else () for m, each in enumerate(spec.exposures)))
     factors = log_prior_factors(spec, replace(new, concentrations_M=state.concentrations_M))
-    return factors + log_prior_dispersion(spec, new) + _log_jacobian(new)
+    return factors + log_prior_dispersion(spec, new) + _log_jacobian(spec, new)
 
 
-def _log_jacobian(state: State) -> float:
+def _log_jacobian(spec: Spec, state: State) -> float:
     """The log Jacobian of exp for positive variables and of the logistic function for the dispersion."""
-    total = state.log_core_Q[state.included()].sum() + np.log(state.concentrations_M).sum()
-    for mode, log_phi_DK in enumerate(state.log_phi):
-        total += log_phi_DK[:, state.used(mode)].sum()
+    total = state.log_core_Q[state.included()].sum()
+    for modes in spec.groups:
+        total += np.log(state.concentrations_M[modes[:1]]).sum() if state.concentrations_M.size else 0.0
+        total += state.log_phi[modes[0]][:, state.used(modes)].sum()
     if state.dispersion is not None:
         log_odds_D = state.dispersion.log_odds_D
         total += (log_dispersion_of(log_odds_D) + log_dispersion_of(-log_odds_D)).sum()

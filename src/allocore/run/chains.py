@@ -339,6 +339,7 @@ def _settings(spec: Spec) -> dict[str, object]:
         "dispersion_by": spec.dispersion_by,
         size: "infer" if spec.infer_budget else spec.budget,
         "core_shape": spec.core_shape,
+        "tied": spec.tied,
         "max_budget": spec.budget,
     }
 

@@ -3,6 +3,7 @@
 With R rows in all modes, Q classes and K factors in a mode of D rows, in numbers of 8 bytes:
 
     to sample, each chain      2 sum(D K)  +  2 R Q                     factors before and after a step, and expanded
+    of tied modes, of D rows   2 D Q
     each chain at work         5 D Q, and 2 Q K if locations move       counts and exposures of the largest mode, scores
     draws in memory            chains * draws * (sum(D K) + Q M + Q + ..)
     draws on disk              one chunk of each variable and chain while it is filled, and three to encode one
@@ -51,6 +52,8 @@ def needs_of(plan: Plan, *, stored: bool, threads: int, cells: int | None = None
     tensor, spec = plan.tensor, plan.spec
     sizes = list(zip(tensor.shape, spec.core_shape, strict=True))
     chain = 2 * sum(length * width for length, width in sizes) + 2 * sum(tensor.shape) * spec.budget
+    if spec.tied is not None:
+        chain += 2 * tensor.shape[spec.tied[0]] * spec.budget
     moving = 2 * spec.budget if spec.learn_locations else 0
     at_work = max(5 * length * spec.budget + moving * width for length, width in sizes)
     sampling = _NUMBER_BYTES * (plan.chains * chain + min(plan.chains, threads) * at_work)

@@ -383,7 +383,8 @@ class Record:
         # A class that is not included has the core value zero.
         log_core_Q = log_of(core_Q if self.spec.infer_budget else np.maximum(core_Q, tiny))
         for mode, factor in enumerate(self.factors):
-            log_phi_DK, used_U = np.full(factor.shape[2:], -np.inf), np.unique(subs_QM[:, mode])
+            log_phi_DK = np.full(factor.shape[2:], -np.inf)
+            used_U = np.unique(subs_QM[:, self.spec.sharing(mode)])
             log_phi_DK[:, used_U] = log_of(np.maximum(factor[chain, draw][:, used_U], tiny))
             log_phi.append(log_phi_DK)
         concentrations_M = np.empty(0) if self.concentrations is None else self.concentrations[chain, draw]

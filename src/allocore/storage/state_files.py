@@ -141,7 +141,7 @@ def _to_arrays(sweep: int, state: State) -> dict[str, Any]:
     if state.dispersion is not None:
         arrays["log_odds_D"] = state.dispersion.log_odds_D
     for mode, log_phi_DK in enumerate(state.log_phi):
-        used_U = np.flatnonzero(state.used(mode))
+        used_U = np.flatnonzero(state.used(mode) | (log_phi_DK > -np.inf).any(axis=0))  # by this mode or a tied one
         arrays |= {f"used_{mode}": used_U, f"log_phi_{mode}": log_phi_DK[:, used_U]}
     return arrays
 

@@ -165,6 +165,35 @@ class Missing:
         observed[rows[rows != WILDCARD]] = False
         return observed
 
+    def has_diagonal(self, first: int, second: int) -> bool:
+        """Return whether all cells with the same position in two modes of equal length are missing.
+
+        Parameters
+        ----------
+        first, second : int
+            The modes, by index.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.Missing([(0, 0, None), (1, None, None)], shape=(2, 2, 5)).has_diagonal(0, 1)
+        True
+        """
+        rows, weights = signed_patterns(self)
+        length, rest = self._shape[first], math.prod(self._shape) // self._shape[first] // self._shape[second]
+        found = 0
+        for modes, members in by_fixed_modes(rows):
+            if first in modes and second in modes:
+                members = members[rows[members, first] == rows[members, second]]
+            fixed = math.prod(self._shape[mode] for mode in modes if mode not in (first, second))
+            size = rest // fixed * (1 if first in modes or second in modes else length)
+            found += int(weights[members].sum()) * size
+        return found == length * rest
+
     def union(self, other: Missing) -> Missing:
         """Return the cells that are missing in either set.
 
