@@ -206,7 +206,7 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "classes-few-chains": "Not known: it takes at least {least} chains to say, and there {chains:is|are} {chains}.",
     "fewer-classes": "More chains would hardly change that, but fewer classes would: fit again with a smaller "
     "{setting} (now {classes}).",
-    "classes-sure": "At least {share:.0%} of the halves find {sure} of the {classes} consensus "
+    "classes-sure": "At least {share:.0%} of random halves of the chains find {sure} of the {classes} consensus "
     "{classes:class|classes}.",
     # Diagnosis: fit
     "fit-good": "Yes: all {statistics} statistics of the data agree with {tensors:,} simulated tensors.",

@@ -32,7 +32,7 @@ def test_the_help_of_every_command_ends_with_examples_of_it(run, command):
     head, examples = out.split("Examples")
     assert f"allocore {command} " in examples
     assert f"Usage: allocore {command}" in " ".join(head.split())
-    assert f"\n allocore {command} " not in head, "examples are not told twice"
+    assert f"\n allocore {command} " not in head, "examples appear once"
 
 
 def test_options_are_in_groups(run):
@@ -45,11 +45,12 @@ def test_options_are_in_groups(run):
         assert out.index(f" {first} ") < out.index(f" {option} ") < out.index(f" {then} ")
 
 
-@pytest.mark.parametrize("command", [(), ("fit",), ("tensor",), ("report",)])
-def test_flags_are_shown_without_a_type(run, command):
+@pytest.mark.parametrize("command", [(), ("fit",), ("tensor",), ("forecast",)])
+def test_flags_and_arguments_are_shown_without_a_type(run, command):
     _, out, _ = run(*command, "--help")
     assert "--help" in out
     assert "bool" not in out.casefold()
+    assert "list[" not in out
 
 
 def test_the_shell_can_complete_commands(run, monkeypatch):

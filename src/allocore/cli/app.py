@@ -98,23 +98,25 @@ _STOPPED, _BUG, _NO_READER = 130, 70, 141
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 
-class _PlainFlags:
-    """Shows flags in the help by their names alone, without a type."""
+class _PlainNames:
+    """Shows flags and arguments in the help by their names alone, without a type such as list[str]."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, flags without a type to show."""
+        """Return the parameters, flags and arguments without a type to show."""
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for each in found:
             if getattr(each, "is_flag", False):
                 each.metavar = ""
+            elif each.param_type_name == "argument":
+                each.display_type_rich = lambda ctx: None
         return found
 
 
-class _Group(_PlainFlags, typer.core.TyperGroup):
+class _Group(_PlainNames, typer.core.TyperGroup):
     pass
 
 
-class _Command(_PlainFlags, typer.core.TyperCommand):
+class _Command(_PlainNames, typer.core.TyperCommand):
     pass
 
 

@@ -299,11 +299,13 @@ def fold_in(
     ] = None,
     absent: Annotated[
         str,
-        typer.Option(help="Cells whose labels are not in DATA, in modes other than --mode: 'zero' or 'missing'."),
+        typer.Option(
+            help="Read cells whose labels are not in DATA, in modes other than --mode, as 'zero' or as 'missing'."
+        ),
     ] = "zero",
     new_labels: Annotated[
         str,
-        typer.Option(help="Labels that RUN does not have, in modes other than --mode: an 'error', or 'drop' them."),
+        typer.Option(help="What to do with labels that RUN lacks, in modes other than --mode: 'error' or 'drop'."),
     ] = "error",
     binary: Binary = False,
     exposure: ExposureOfRows = None,

@@ -173,7 +173,9 @@ def forecast(
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(help="Forecast a sum for each label of this mode, instead of --cells. Can be repeated."),
+        typer.Option(
+            metavar="MODE", help="Forecast a sum for each label of this mode, instead of --cells. Can be repeated."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write expected counts and quantiles to this file.")] = None,
     draws_out: Annotated[
@@ -185,7 +187,7 @@ def forecast(
     figure: Annotated[
         Path | None,
         typer.Option(
-            help="Save a plot of past and forecast to this file (.png, .pdf, .svg): totals, or the sums of --by."
+            help="Plot the past and the forecast in this file (.png, .pdf, .svg): totals, or the sums of --by."
         ),
     ] = None,
     against: Annotated[
@@ -391,7 +393,7 @@ def predict(
 ) -> None:
     """Predict the counts of cells and of sums of cells: expected counts with intervals.
 
-    Under the negative binomial, it also says whether intervals of sums are too narrow, if a short check finds so.
+    Under the negative binomial, a short check warns if the intervals of sums are too narrow.
 
     allocore predict run.zarr cells.csv --out predictions.csv --interval 0.9
     """

@@ -132,8 +132,8 @@ def diff(
 ) -> None:
     """Print what changed between two runs: classes gained, lost, grown, shrunk, moved in time, or with other labels.
 
-    If NEW was fitted with --start OLD, it has the classes of OLD that it found again. Other classes are matched by
-    their profiles. The modes of both runs must have the same names.
+    If NEW was fitted with --start OLD, the classes that it found again keep their numbers. Other classes are matched
+    by their profiles. The modes of both runs must have the same names.
 
     allocore diff march.zarr april.zarr
 
@@ -175,7 +175,7 @@ def memberships(
     on_error: OnError = "raise",
     console: Output,
 ) -> None:
-    """Print the communities of a mode, and to which of them its nodes belong, such as countries as senders.
+    """Print the communities of a mode, and which of them each node belongs to, such as countries as senders.
 
     The communities are the factors of the consensus classes. The membership of a node is the share of its expected
     counts in a community, with a 90% interval.

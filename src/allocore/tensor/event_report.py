@@ -169,7 +169,7 @@ class EventReport:
         lines += [("dates", f"{self.dates[0]} to {self.dates[1]}")] if self.dates else []
         lines.append(("tensor", self.tensor))
         for mode, heaviest in self.heaviest.items():
-            lines.append((f"heaviest in {mode}", ", ".join(f"{label} ({count:,})" for label, count in heaviest)))
+            lines.append((f"top in {mode}", ", ".join(f"{label} ({count:,})" for label, count in heaviest)))
         return lines
 
     def to_json(self) -> str:

@@ -171,7 +171,7 @@ def test_the_axes_of_heat_maps_have_titles_and_the_bars_say_what_they_show():
 def test_only_the_heaviest_labels_are_shown_and_the_first_of_every_factor_is_among_them():
     ax = figures.factors(drawable_posterior(), "who", most=2).axes[0]
     assert [label.get_text() for label in ax.child_axes[0].get_yticklabels()] == ["Ada", "Flo"]
-    assert any("the 2 heaviest of 6 labels" in text for text in all_texts(ax))
+    assert any("the 2 largest of 6 labels" in text for text in all_texts(ax))
 
 
 def test_periods_run_from_left_to_right_and_factors_are_rows():
@@ -190,7 +190,7 @@ def test_many_factors_are_cut_to_the_heaviest_and_the_figure_says_so():
     used = len(post.class_summary("best").factors[0])
     ax = figures.factors(post, 0, columns=12).axes[0]
     assert shades(ax.child_axes[0]).shape == (20, 12)
-    assert any(f"the 12 heaviest of {used} factors" in text for text in all_texts(ax))
+    assert any(f"the 12 largest of {used} factors" in text for text in all_texts(ax))
 
 
 @pytest.mark.parametrize("mode", ["nobody", 7])

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from allocore import figures
+from allocore.report.figures import style
 from support.errors import refused
 from support.figure_cases import all_texts, artists, drawable_posterior
 
@@ -104,7 +105,7 @@ def counted(panel):
 def test_histograms_count_the_draws_of_all_chains():
     post = drawable_posterior(chains=2, draws=6, burn_in=3)
     ax = figures.effective_shape(post).axes[0]
-    assert titles(ax) == ["classes", "who factors", "what factors", "when factors"]
+    assert titles(ax) == ["classes", "who", "what", "when"]
     kept = post.draw_sweeps - 1
     sizes = [post.stats["classes"][:, kept], *np.moveaxis(post.stats["factors"][:, kept], 2, 0)]
     for panel, values in zip(ax.child_axes, sizes, strict=True):
@@ -114,6 +115,12 @@ def test_histograms_count_the_draws_of_all_chains():
         (line,) = panel.lines
         middle = np.sort(values.ravel())[(values.size - 1) // 2]
         assert line.get_xdata() == [middle] * 2, "a value that some draw has"
+
+
+def test_a_bar_is_divided_among_chains_only_if_each_has_a_colour_of_its_own():
+    for chains, colours in ((3, 3), (len(style.COLOURS) + 1, 1)):
+        panel = figures.effective_shape(drawable_posterior(chains=chains, draws=2, burn_in=0)).panels[0]
+        assert len({bar.get_facecolor() for bar in panel.patches}) == colours
 
 
 def test_the_median_stands_beside_the_most_there_could_be():
@@ -134,8 +141,8 @@ def test_wide_histograms_have_bars_of_several_numbers_and_lose_no_draw():
 def test_histograms_have_titles_of_axes_and_no_tick_where_no_draw_could_be():
     figure = figures.effective_shape(drawable_posterior(chains=1, draws=1, burn_in=0))
     assert figure.panels[0].get_ylabel() == "draws"
+    assert [panel.get_xlabel() for panel in figure.panels] == ["classes in use", *["factors in use"] * 3]
     for panel in figure.panels:
-        assert panel.get_xlabel() == "number in use"
         (bar,) = (bar for bar in panel.patches if bar.get_height())
         assert panel.get_xticks().tolist() == [bar.get_x() + bar.get_width() / 2]
 

@@ -215,7 +215,7 @@ def test_a_mode_of_a_hundred_thousand_labels_shows_its_heaviest(opened, long_pay
     seen = opened(long_payload)
     page = seen.go("class/0")
     page.wait_for_selector(".chart svg")
-    assert re.search(r"The heaviest of 100,000 labels; together they have \d+\.\d%", page.inner_text("main"))
+    assert re.search(r"The largest of 100,000 labels; together they have \d+\.\d%", page.inner_text("main"))
 
 
 @pytest.mark.slow

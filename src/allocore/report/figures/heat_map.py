@@ -81,7 +81,7 @@ def factors(
     with style.look():
         colour = style.mode_colours(summary.modes)[place]
         number = (
-            f"{len(found)} factors" if len(shown) == len(found) else f"the {columns} heaviest of {len(found)} factors"
+            f"{len(found)} factors" if len(shown) == len(found) else f"the {columns} largest of {len(found)} factors"
         )
         if summary.modes[place].kind in ("time", "order"):
             return _draw_in_order(ax, summary, shown, number, colour)
@@ -117,7 +117,7 @@ def _draw_in_order(
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
     bars.set_xlabel(f"share of all\n{summary.counted}", **style.NOTE, labelpad=1, loc="left")
-    shown_words = f"{number}, in order from left to right"
+    shown_words = f"{number}, labels in order from left to right"
     _explain(sheet, left, mode, shown_words, summary.source)
     return figure_or_axes(sheet.ax, ax, _caption(summary, mode, shown_words))
 
@@ -150,7 +150,7 @@ def _draw_labels(
     _mass_axis(bars, shown, "y")
     sheet.text(left - tick / 72, 0.34, f"share of all\n{summary.counted}", ha="right", **style.NOTE)
     length = len(mode.labels)
-    which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
+    which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} largest of {length} labels"
     _explain(sheet, left, mode, f"{number}, {which}", summary.source)
     return figure_or_axes(sheet.ax, ax, _caption(summary, mode, f"{number}, {which}"))
 

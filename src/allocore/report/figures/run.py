@@ -134,7 +134,6 @@ _LEVELS = (0.5, 0.95)
 _BAND = (0.05, 0.95)
 _ROUNDING = 1e-12  # sums of shares that should be equal differ by less
 _ACROSS = 5
-_FACTORS = 58.0  # the width of the margins of a panel and of the word "factors", in points
 
 
 @overload
@@ -144,7 +143,7 @@ def effective_shape(post: Fit, ax: Axes) -> Axes: ...
 def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     """Draw histograms, over the draws of all chains, of the classes in use and of the factors in use in every mode.
 
-    A line marks the median (the lower one of two). With several chains, each bar is divided among them.
+    A line marks the median (the lower one of two). With a few chains, each bar is divided among them.
 
     Examples
     --------
@@ -171,9 +170,9 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
             line, column = divmod(place, across)
             left = column * wide + margin
             panel = sheet.panel(left, line * high + 0.36, wide - margin - 0.1, high - 0.78)
-            title = joined(shorten(name, wide * 72 - _FACTORS, style.NORMAL, bold=True), "factors") if place else name
+            title = shorten(name, 72 * wide - 12, style.NORMAL, bold=True)
             _histogram(panel, title, np.asarray(values), most)
-            panel.set_xlabel("number in use", **style.NOTE, labelpad=1)
+            panel.set_xlabel("factors in use" if place else "classes in use", **style.NOTE, labelpad=1)
             if column == 0:
                 panel.set_ylabel("draws", **style.NOTE, labelpad=2)
         chains = len(post.record.stats["classes"])
@@ -192,7 +191,7 @@ def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> No
     below = np.zeros(len(edges) - 1)
     for chain, of_chain in enumerate(values):
         count = np.histogram(of_chain, edges)[0]
-        colour = style.chain_colour(chain) if len(values) > 1 else style.SKY
+        colour = style.chain_colour(chain) if 1 < len(values) <= len(style.COLOURS) else style.SKY
         ax.bar(edges[:-1] + step / 2, count, bottom=below, width=step * 0.92, color=colour)
         below += count
     ax.set_ylim(0.0, below.max() * 1.08)
@@ -258,7 +257,8 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
         plot.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         plot.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
         plot.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
-        together = f"; all {number} have {share[-1]:.0%}" if summary.is_consensus else ""
+        together = "the class has" if number == 1 else f"all {number} classes have"
+        together = f"; {together} {share[-1]:.0%}" if summary.is_consensus else ""
         plot.set_title(source_words(summary) + together, loc="left", **style.NOTE, pad=4)
         banded = ""
         if summary.is_consensus:

@@ -108,12 +108,13 @@ def _held_out(posterior: Fit) -> dict[str, Any] | None:
     if posterior.record.held_out is None:
         return None
     found = posterior.evaluate(brief=True)
+    names, *scores = zip(*score_rows(found.table), strict=True)
     return {
         "level": found.level,
         "words": found.sentences,
         "cells": heading(found.table),
-        "headings": HEADINGS,
-        "rows": score_rows(found.table),
+        "headings": ["", *names],
+        "rows": [[name, *each] for name, each in zip(HEADINGS[1:], scores, strict=True)],
     }
 
 

@@ -131,7 +131,7 @@ function sharedFactors() {
     "div",
     { class: "tablebox" },
     simpleTable(
-      ["factor", "heaviest labels", "classes", "share of all"],
+      ["factor", "top labels", "classes", "share of all"],
       rows.map((factor) => [chip(factor), words(factor, 4), String(factor.classes.length), percent(factor.mass)]),
       "Factors by the number of classes that share them",
     ),
@@ -215,7 +215,7 @@ function heldOutPanel(judged) {
     "The log PPD is the log predictive probability of a count, higher is better; ",
     "MAE and CRPS are errors and KL is the divergence of the expected count, lower is better. ",
     "AUC and precision say how well cells with counts are ranked before zeros, higher is better. ",
-    "The last two columns have the share of counts within 50% and 90% intervals, ",
+    "The last two rows have the share of counts within 50% and 90% intervals, ",
     "of all cells and of those where a count is likely.",
   );
 }

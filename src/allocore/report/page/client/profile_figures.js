@@ -73,5 +73,5 @@ function allLabels(profile) {
 
 function heldByShown(profile) {
   const shown = d3.sum(profile.inOrder(), (element) => element.share);
-  return `The heaviest of ${whole.format(profile.mode.length)} labels; together they have ${percent(shown)}.`;
+  return `The largest of ${whole.format(profile.mode.length)} labels; together they have ${percent(shown)}.`;
 }
