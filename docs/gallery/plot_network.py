@@ -5,6 +5,8 @@ A network
 Which community acts on which, and by what; and the adjacency matrix in the order of the communities.
 """
 
+import numpy as np
+
 import allocore as ac
 
 model = ac.AlloCore(
@@ -21,8 +23,6 @@ figure = ac.figures.communities(post, modes=["origin", "destination"], by="carri
 # %%
 # In a network, senders and receivers are the same nodes, so the modes need no names. This one is planted: three groups
 # of twenty people, who mail within their group, and ask the next group for advice.
-
-import numpy as np
 
 rng = np.random.default_rng(0)
 group = rng.permutation(np.repeat([0, 1, 2], 20))
