@@ -85,8 +85,8 @@ class CommunityTies(NamedTuple):
     def heaviest_labels(self, most: int) -> Ints:
         """Return the labels of the mode `by` with the largest shares, heaviest first."""
         share_A = self.share_GHA.sum(axis=(0, 1))
-        order: Ints = np.argsort(-share_A, kind="stable")
-        return order[share_A[order] > 0.0][:most]
+        order = np.argsort(-share_A, kind="stable")
+        return np.asarray(order[share_A[order] > 0.0][:most])
 
 
 def community_ties(summary: ClassSummary, modes: tuple[int, int], by: str | int | None = None) -> CommunityTies:
@@ -98,14 +98,14 @@ def community_ties(summary: ClassSummary, modes: tuple[int, int], by: str | int 
         place = summary.tensor.mode(by)
         if place in modes:
             raise InputError("by", by, "must be a mode other than the two of the nodes")
-    ranked = [sorted(summary.factors[m].values(), key=lambda factor: -factor.mass) for m in modes]
+    senders, receivers = (sorted(summary.factors[m].values(), key=lambda factor: -factor.mass) for m in modes)
     places_2C = [
         [[factor.number for factor in factors].index(number) for number in summary.location_CM[:, m].tolist()]
-        for m, factors in zip(modes, ranked, strict=True)
+        for m, factors in zip(modes, (senders, receivers), strict=True)
     ]
     profile_CA = np.ones((len(summary.names), 1))
     if place is not None:
         profile_CA = np.array([profile.share_D for profile in summary.profiles[place]])
-    share_GHA = np.zeros((len(ranked[0]), len(ranked[1]), profile_CA.shape[1]))
+    share_GHA = np.zeros((len(senders), len(receivers), profile_CA.shape[1]))
     np.add.at(share_GHA, tuple(places_2C), summary.share_C[:, None] * profile_CA)
-    return CommunityTies(modes, place, *ranked, share_GHA)
+    return CommunityTies(modes, place, senders, receivers, share_GHA)

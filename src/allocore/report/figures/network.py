@@ -76,8 +76,8 @@ def adjacency(post: Fit, ax: Axes | None = None, *, modes: Modes = None, most: i
         sheet = style.Sheet(ax or style.new_axes(max(left + wide + after, _LEAST), above + high + below))
         panel = sheet.panel(left, above, wide, min(high, sheet.height - above - below))
         _shade(sheet, panel, left, counts_VW, cells_VW)
-        for order, axis in ((rows, "y"), (columns, "x")):
-            _name(panel, order, axis, tile * 72, bool(sides[0]))
+        _name(panel, rows, "y", tile * 72, bool(sides[0]))
+        _name(panel, columns, "x", tile * 72, bool(sides[0]))
         acting, acted_on = _label_axes(panel, [tensor.mode_names[mode] for mode in pair])
         note = f"{rows.number} {acting} x {columns.number} {acted_on}, by community  ·  {rows.found.source}"
         sheet.text(0.05, 0.05, shorten(note, (sheet.width - 0.1) * 72, style.SMALL), **style.NOTE)
