@@ -77,14 +77,16 @@ def _documented(draw: Callable[..., Any]) -> str:
 if TYPE_CHECKING:
     from allocore.report.figures import check as _check
     from allocore.report.figures import classes as _classes
-    from allocore.report.figures import core_map, heat_map, predictions, run
+    from allocore.report.figures import core_map, heat_map, network, predictions, run
     from allocore.report.figures import over_time as _over_time
     from allocore.report.figures.predictions import forecast as forecast
     from allocore.report.figures.predictions import ppd as ppd
 
+    adjacency = _of_posterior(network.adjacency)
     calibration = _of_posterior(predictions.calibration)
     check = _of_check(_check.check)
     classes = _of_posterior(_classes.classes)
+    communities = _of_posterior(network.communities)
     core = _of_posterior(core_map.core)
     effective_shape = _of_posterior(run.effective_shape)
     factors = _of_posterior(heat_map.factors)
@@ -95,15 +97,16 @@ if TYPE_CHECKING:
     write_all = _of_posterior(run.write_all)
 
 _HOMES = {
-    "calibration": "predictions", "check": "check", "classes": "classes", "core": "core_map", "effective_shape": "run",
-    "factors": "heat_map", "forecast": "predictions", "mass": "run", "one_class": "classes", "over_time": "over_time",
-    "ppd": "predictions", "traces": "run", "write_all": "run",
+    "adjacency": "network", "calibration": "predictions", "check": "check", "classes": "classes",
+    "communities": "network", "core": "core_map", "effective_shape": "run", "factors": "heat_map",
+    "forecast": "predictions", "mass": "run", "one_class": "classes", "over_time": "over_time", "ppd": "predictions",
+    "traces": "run", "write_all": "run",
 }  # fmt: skip
 _NOT_OF_A_POSTERIOR = ("forecast", "ppd")
 
 __all__ = [
-    "calibration", "check", "classes", "core", "effective_shape", "factors", "forecast", "mass", "one_class",
-    "over_time", "ppd", "traces", "write_all",
+    "adjacency", "calibration", "check", "classes", "communities", "core", "effective_shape", "factors", "forecast",
+    "mass", "one_class", "over_time", "ppd", "traces", "write_all",
 ]  # fmt: skip
 
 

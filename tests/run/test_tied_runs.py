@@ -163,7 +163,7 @@ def test_summaries_predictions_and_checks_work_as_for_any_fit(posts):
     assert len(post.consensus(progress=False).classes()) > 0
     assert np.isfinite(post.check(draws=40).simulated.to_numpy(dtype=float)).all()
     assert np.isfinite(post.predict([{"sender": "Ada", "month": "2001-01"}])["expected"]).all()
-    assert post.forecast(2).periods == ["2001-06", "2001-07"]
+    assert post.forecast(2).periods == ("2001-06", "2001-07")
     chain, draw = post.best_draw()
     assert chain < 2
     assert draw < 8

@@ -65,7 +65,8 @@ def some_factors():
 
 def write_without_drawing(monkeypatch):
     """Let `write_all` write the files of empty figures, for tests of which files there are."""
-    for name in ("classes", "core", "factors", "mass", "effective_shape", "over_time", "traces"):
+    drawn = "adjacency", "classes", "communities", "core", "factors", "mass", "effective_shape", "over_time", "traces"
+    for name in drawn:
         monkeypatch.setattr(figure_files, name, lambda *_, **__: Figure())
     monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
 

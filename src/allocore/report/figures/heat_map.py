@@ -6,7 +6,7 @@ from typing import Literal, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_hex, to_rgb
+from matplotlib.colors import PowerNorm
 
 from allocore.classes.summary import ClassSummary, Factor, ShownDraw, ShownMode
 from allocore.errors import InputError, whole_number
@@ -182,9 +182,7 @@ def _groups(shown: list[Factor], rows: Ints) -> tuple[Ints, list[int]]:
 
 def _shade(heat: Axes, share: Floats, colour: str, sheet: style.Sheet, left: float, power: float = 0.5) -> None:
     """Draw the shares and a key: square-root shades show small ones, shades in proportion (power 1) peaks over time."""
-    red, green, blue = to_rgb(colour)
-    dark = to_hex((0.45 * red, 0.45 * green, 0.45 * blue))
-    shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, dark)])
+    shades = style.shades(colour)
     highest = float(share.max()) or 1.0
     norm = PowerNorm(power, vmin=0.0, vmax=highest)
     down, across = (np.arange(size + 1) - 0.5 for size in share.shape)

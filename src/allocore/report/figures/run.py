@@ -17,10 +17,12 @@ from allocore._text import plural
 from allocore.classes.names import source_words
 from allocore.classes.summary import ShownDraw
 from allocore.errors import NO_VALUE, InputError, whole_number
+from allocore.posterior.check import network_modes
 from allocore.report.figures import style
 from allocore.report.figures.classes import classes, classes_on_page
 from allocore.report.figures.core_map import core
 from allocore.report.figures.heat_map import factors
+from allocore.report.figures.network import adjacency, communities
 from allocore.report.figures.over_time import MOST_PANELS, over_time, time_mode
 from allocore.report.figures.predictions import calibration
 from allocore.report.figures.style import Figure, figure_or_axes, joined, shorten, width
@@ -303,9 +305,9 @@ def write_all(
     """Write all figures of a run into a folder. The folder is created if it does not exist; old files are replaced.
 
     `classes-1`, `classes-2` and so on are pages of the largest classes. The others are named after the functions:
-    `over-time` if there is a mode of time, `core`, `factors-<mode>`, `mass`, `effective-shape`, `traces`, and
-    `calibration` if the run has held-out cells. A run without draws has only `traces`. `captions.md` has a caption for
-    each figure.
+    `over-time` if there is a mode of time, `core`, `communities` and `adjacency` if two modes have the same labels (the
+    latter of the consensus only), `factors-<mode>`, `mass`, `effective-shape`, `traces`, and `calibration` if the run
+    has held-out cells. A run without draws has only `traces`. `captions.md` has a caption for each figure.
 
     Parameters
     ----------
@@ -378,6 +380,10 @@ def _figures(post: Fit, rows: int, on_page: int | None, draw: ShownDraw, chain: 
         if time_mode(summary.modes) is not None:
             yield "over-time", partial(over_time, post, numbers[:MOST_PANELS], draw=draw, chain=chain)
         yield "core", partial(core, post, draw=draw, chain=chain)
+        if network_modes(summary.tensor) is not None:
+            yield "communities", partial(communities, post, draw=draw, chain=chain)
+            if summary.is_consensus:
+                yield "adjacency", partial(adjacency, post)
         for mode, name in enumerate(file_names(post.record.tensor.mode_names)):
             yield f"factors-{name}", partial(factors, post, mode, draw=draw, chain=chain)
         yield "mass", partial(mass, post, draw=draw, chain=chain)

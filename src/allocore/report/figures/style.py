@@ -19,6 +19,7 @@ import matplotlib
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter
@@ -119,6 +120,13 @@ def mode_colours(modes: tuple[ShownMode, ...]) -> list[str]:
 def chain_colour(chain: int) -> str:
     """Return the colour of a chain."""
     return COLOURS[chain % len(COLOURS)]
+
+
+def shades(colour: str, lightest: float = 0.0) -> LinearSegmentedColormap:
+    """Return shades from white, or from a light shade of a colour, through the colour itself to a dark one."""
+    whole = np.array(to_rgb(colour))
+    ends = 1.0 - lightest * (1.0 - whole), whole, 0.45 * whole
+    return LinearSegmentedColormap.from_list("shades", [to_hex(tuple(each)) for each in ends])
 
 
 def inches(ax: Axes) -> tuple[float, float]:
