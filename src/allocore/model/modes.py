@@ -90,7 +90,9 @@ def tied_given(tied: object, tensor: CountTensor) -> tuple[int, int] | None:
         raise InputError("tied", tied, "must be two different modes")
     names = f"({tensor.mode_names[first]!r}, {tensor.mode_names[second]!r})"
     if tensor.labels[first] != tensor.labels[second]:
-        rule = f"must have the same labels in the same order: read_events(..., shared_modes={names}) gives them the same"
+        rule = (
+            f"must have the same labels in the same order: read_events(..., shared_modes={names}) gives them the same"
+        )
         raise InputError("tied", tied, rule)
     if not tensor.missing.has_diagonal(first, second):
         rule = f"must have a diagonal that is missing, because a label does not act on itself: Y.mask_diagonal({names})"
