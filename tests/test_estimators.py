@@ -259,6 +259,7 @@ DEFAULTS = {
     "likelihood": "auto",
     "dispersion_by": None,
     "modes": None,
+    "tied": None,
     "g0": 1.0,
     "h0": 1.0,
     "sweeps": "auto",

@@ -18,6 +18,8 @@ STEPS = {
     "relocate": State,
     "draw_concentration": State,
     "draw_factors": State,
+    "draw_tied_concentration": State,
+    "draw_tied_factors": State,
     "draw_core_values": State,
     "split_merge": tuple,  # the state, and the exposure of its classes
     "draw_dispersion": State,
@@ -27,7 +29,7 @@ STEPS = {
 
 @pytest.fixture
 def case():
-    settings = {"likelihood": "negative-binomial", "e0": "infer"}
+    settings = {"likelihood": "negative-binomial", "e0": "infer", "tied": (0, 1), "core_shape": (4, 4, 4)}
     return cases.make(3, budget=8, seed=2, scale=3.0, **settings)
 
 
@@ -51,7 +53,7 @@ def test_these_are_all_the_steps():
         for name, value in vars(sweep_module).items()
         if inspect.isfunction(value) and value.__module__.startswith("allocore.gibbs.")
     ]
-    others = {"begin", "sweep", "info_of", "_acceptance", "exposure", "thin_here"}
+    others = {"begin", "sweep", "info_of", "exposure", "thin_here", "_visit", "_visit_tied", "_view", "_acceptance"}
     assert set(imported) - others == set(STEPS)
 
 
