@@ -803,6 +803,8 @@ class Posterior:
         chains, each matched with the consensus. In a draw, a class without a match belongs to the community of the
         largest matched class with the same factor; if there is none, it is in no community.
 
+        Two tied modes have the same communities, and a node has one membership: its counts in both roles are added up.
+
         The main community of a node has its largest membership. In a draw in which a factor outside of all communities
         has more, the node has no main community.
 

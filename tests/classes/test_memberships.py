@@ -234,3 +234,40 @@ def test_all_likelihoods_and_models_have_memberships():
         np.testing.assert_allclose(
             post.memberships(0, "shares").groupby("mode_0")["share"].sum() + table["other"].to_numpy(), 1.0
         )
+
+
+def test_tied_modes_have_one_membership_over_both_roles():
+    """Three classes between two communities, which are senders in some and receivers in others."""
+    north, south, late = spike(6, 0, 0.6), spike(6, 4, 0.7), [spike(4, month) for month in range(3)]
+    planted = [(4.0, (north, south, late[0])), (3.0, (south, north, late[1])), (2.0, (north, north, late[2]))]
+    missing = [(d, d, None) for d in range(6)]
+    post = posterior_of([[planted] * 4] * 2, SHAPE, missing=missing, tied=(0, 1))
+    found = post.consensus()
+    factors = found.classes().set_index("name")[["mode_0_factor", "mode_1_factor"]].to_numpy()
+    assert factors.tolist() == [[0, 1], [1, 0], [0, 0]], "a factor has the lowest number of its classes in either role"
+    memberships = found.memberships(1)
+    assert memberships is found.memberships(0)
+    assert memberships.roles == ("mode_0", "mode_1")
+    assert memberships.classes == ((0, 1, 2), (0, 1))
+    observed = ~np.eye(6, dtype=bool)
+    expected = np.zeros((2, 6))
+    for (value, (one, other, when)), (g, h) in zip(planted, factors, strict=True):
+        cells = value * sum(when) * np.outer(one, other) * observed
+        expected[g] += cells.sum(axis=1)
+        expected[h] += cells.sum(axis=0)
+    np.testing.assert_allclose(memberships.share, (expected / expected.sum(axis=0)).T)
+    np.testing.assert_allclose(memberships.expected, expected.sum(axis=0))
+
+
+def test_tied_communities_are_found_again_in_the_folder_of_a_run(tmp_path):
+    Y = ac.as_tensor(np.random.default_rng(0).poisson(2.0, (6, 6, 3))).mask_diagonal()
+    settings = {"burn_in": 4, "draws": 4, "thin": 1, "chains": 2, "seed": 1, "progress": False}
+    post = ac.CP(2, likelihood="poisson", tied=(0, 1), store=tmp_path / "run.zarr", **settings).fit(Y).posterior_
+    first, again = (each.consensus(progress=False) for each in (post, ac.open_run(tmp_path / "run.zarr")))
+    np.testing.assert_array_equal(again.estimates.roles, first.estimates.roles)
+    np.testing.assert_allclose(np.diag(first.estimates.roles), 1.0, err_msg="both roles of a CP class are one factor")
+    np.testing.assert_array_equal(again.summary.location_CM[:, 0], again.summary.location_CM[:, 1])
+    arrays = dict(np.load(tmp_path / "run.zarr" / "consensus.npz"))
+    np.savez(tmp_path / "run.zarr" / "consensus.npz", **{n: a for n, a in arrays.items() if n != "sharing_roles"})
+    with pytest.warns(UserWarning, match="found again"):
+        ac.open_run(tmp_path / "run.zarr").consensus(progress=False)

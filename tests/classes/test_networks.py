@@ -7,6 +7,7 @@ import allocore as ac
 from allocore.classes.networks import community_ties, node_modes, pair_counts
 from support.errors import refused
 from support.handmade_posterior import posterior
+from support.planted import posterior_of, spike
 
 SHAPE = (5, 4, 5, 3)
 
@@ -72,3 +73,14 @@ def test_without_another_mode_ties_have_no_labels():
     ties = community_ties(post.posterior_.class_summary("best"), (0, 1))
     assert ties.by is None
     assert ties.share_GHA.sum() == pytest.approx(1.0)
+
+
+def test_tied_modes_have_the_same_communities_in_the_same_order():
+    """The larger community sends half of the counts and gets all of them."""
+    one, other, when = spike(6, 0), spike(6, 4), [spike(4, month) for month in range(2)]
+    planted = [(4.0, (one, other, when[0])), (3.0, (other, other, when[1]))]
+    post = posterior_of([[planted] * 3] * 2, (6, 6, 4), missing=[(d, d, None) for d in range(6)], tied=(0, 1))
+    summary = post.consensus().summary
+    ties = community_ties(summary, (0, 1))
+    assert [each.number for each in ties.senders] == [each.number for each in ties.receivers] == [1, 0]
+    np.testing.assert_allclose(ties.share_GHA.sum(axis=2), [[summary.share_C[1], 0], [summary.share_C[0], 0]])

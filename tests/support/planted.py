@@ -12,16 +12,17 @@ from allocore.storage.record import Record, Schedule
 def posterior_of(draws, shape, *, missing=None, labels=None, names=None, folder=None, log_likelihood=None, **spec):
     """A posterior of given draws: `draws[chain][draw]` lists classes, each (value, one factor key per mode).
 
-    A factor key is a tuple of weights. Equal keys of a mode in one draw are one factor. All draws have the same number
-    of classes.
+    A factor key is a tuple of weights. Equal keys of a mode, or of tied modes, in one draw are one factor. All draws
+    have the same number of classes.
     """
     lead, budget = (len(draws), len(draws[0])), len(draws[0][0])
+    model = Spec(budget, (budget * (1 + ("tied" in spec)),) * len(shape), **spec)
     core, subs = np.zeros((*lead, budget)), np.zeros((*lead, budget, len(shape)), dtype=np.int64)
-    factors = tuple(np.zeros((*lead, length, budget)) for length in shape)
+    factors = tuple(np.zeros((*lead, length, most)) for length, most in zip(shape, model.core_shape, strict=True))
     for chain, of_chain in enumerate(draws):
         for place, classes in enumerate(of_chain):
             for mode in range(len(shape)):
-                keys = list(dict.fromkeys(keys[mode] for _, keys in classes))
+                keys = list(dict.fromkeys(keys[role] for role in model.sharing(mode) for _, keys in classes))
                 for number, key in enumerate(keys):
                     factors[mode][chain, place, :, number] = key
                 subs[chain, place, :, mode] = [keys.index(each[mode]) for _, each in classes]
@@ -35,7 +36,7 @@ def posterior_of(draws, shape, *, missing=None, labels=None, names=None, folder=
     return Posterior(
         Record(
             tensor,
-            Spec(budget, (budget,) * len(shape), **spec),
+            model,
             Schedule(1, lead[1], 1),
             1,
             core_values=core,

@@ -136,6 +136,9 @@ def _matched_estimates(
     chosen = chosen[np.argsort(-share_G[chosen], kind="stable")]
     bands = _bands(reader, draws, [sum_GD[chosen] for sum_GD in sums], class_of[:, :, chosen])
     profiles = bands[:modes]
+    sharing, roles = _sharing(
+        location[:, :, chosen].reshape(chains * len(draws), len(chosen), modes), reader.record.spec.tied
+    )
     estimates = Estimates(
         draws=draws,
         value=value_G[chosen] / (chains * len(draws)),
@@ -143,8 +146,9 @@ def _matched_estimates(
         held=held[:, :, chosen],
         profiles=profiles,
         factors=bands[modes:] or profiles,
-        sharing=_sharing(location[:, :, chosen].reshape(chains * len(draws), len(chosen), modes)),
+        sharing=sharing,
         alike=float(alike_G[chosen].sum() / (chains * len(draws))),
+        roles=roles,
     )
     return estimates, chosen
 
@@ -177,17 +181,22 @@ def _bands(
     return tuple(bands)
 
 
-def _sharing(location_NCM: NDArray[np.int32]) -> tuple[Floats, ...]:
-    """For each mode (C, C), the share of the draws with both classes in which both have the same factor."""
+def _sharing(location_NCM: NDArray[np.int32], tied: tuple[int, int] | None) -> tuple[tuple[Floats, ...], Floats | None]:
+    """For each mode (C, C), the share of the draws with both classes in which both have the same factor.
+
+    And the same for a class in the first of two tied modes and a class in the second.
+    """
     held_NC = (location_NCM[:, :, 0] >= 0).astype(np.float64)
     both_CC = np.maximum(held_NC.T @ held_NC, 1.0)
-    sharing = []
-    for location_NC in np.moveaxis(location_NCM, 2, 0):
+
+    def share(one: int, other: int) -> Floats:
         same_CC = np.zeros(both_CC.shape)
-        for location_C in location_NC:
-            same_CC += (location_C[:, None] == location_C) & (location_C >= 0)
-        sharing.append(same_CC / both_CC)
-    return tuple(sharing)
+        for location_CM in location_NCM:
+            same_CC += (location_CM[:, one, None] == location_CM[:, other]) & (location_CM[:, other] >= 0)
+        return same_CC / both_CC
+
+    modes = location_NCM.shape[2]
+    return tuple(share(mode, mode) for mode in range(modes)), None if tied is None else share(*tied)
 
 
 def class_shares(reader: ClassReader, profiles: Sequence[Floats]) -> Floats:
@@ -435,7 +444,7 @@ class Consensus:
     def memberships(self, mode: str | int, *, progress: bool = True) -> Memberships:
         """Return the communities of a mode and the memberships of its nodes, as arrays.
 
-        `Posterior.memberships` says what they are. They are computed once.
+        `Posterior.memberships` says what they are. They are computed once. Two tied modes have the same.
 
         Parameters
         ----------
@@ -454,7 +463,10 @@ class Consensus:
         >>> found.share.shape == (16, len(found.number))
         True
         """
-        roles = (self._record.tensor.mode(mode),)
+        number, tied = self._record.tensor.mode(mode), self._record.spec.tied
+        # New rows of one role have no other role.
+        both = tied is not None and number in tied and self._record.folded_mode not in tied
+        roles = tied if tied is not None and both else (number,)
         if roles not in self._memberships:
             number_RC = self.summary.location_CM.T[list(roles)]
             with draw_bar("memberships", progress) as tick:
@@ -533,12 +545,13 @@ def _summarize(
     tensor, modes = record.tensor, shown_modes(record.tensor)
     share_C, number_C = found.share, numbering.number_C
     chains, draws = record.core_values.shape[:2]
-    # The number of a factor is the lowest number of the classes that share it.
     location_CM = np.empty((len(share_C), len(modes)), dtype=np.int64)
     for m, sharing_CC in enumerate(found.sharing):
-        distance_P = squareform(1.0 - sharing_CC, checks=False)
-        group_C = average_linkage(len(sharing_CC), distance_P, 1.0 - _SHARED)
-        location_CM[:, m] = [number_C[group_C == group].min() for group in group_C]
+        location_CM[:, m] = _factor_numbers(sharing_CC, number_C)[0]
+    if found.roles is not None and record.spec.tied is not None:
+        first, second = record.spec.tied
+        both = np.block([[found.sharing[first], found.roles], [found.roles.T, found.sharing[second]]])
+        location_CM[:, record.spec.tied] = _factor_numbers(both, number_C, roles=2).T
     folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
     source = f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}"
     no_chains = np.full(len(share_C), np.nan)
@@ -565,7 +578,27 @@ def _summarize(
         profiles=profiles_of(tensor, modes, found.profiles),
         factor_shares=tuple(band.mean for band in found.factors),
         sharing=found.sharing,
+        tied=record.spec.tied,
     )
+
+
+def _factor_numbers(sharing_CC: Floats, number_C: Ints, roles: int = 1) -> Ints:
+    """The number of the factor of each class in each role, (roles, C): the lowest number of the classes that share it.
+
+    In a second role, these may be the number of another factor. Then it is the next of these that is free, or else the
+    lowest number that is.
+    """
+    group_RC = average_linkage(len(sharing_CC), squareform(1.0 - sharing_CC, checks=False), 1.0 - _SHARED)
+    group_RC = group_RC.reshape(roles, len(number_C))
+    numbers = dict[int, int]()
+    for group_C in group_RC:
+        for place in np.argsort(number_C).tolist():
+            group = int(group_C[place])
+            if group not in numbers:
+                own = np.sort(number_C[group_C == group]).tolist()
+                taken = set(numbers.values())
+                numbers[group] = next(number for number in (*own, *range(group_RC.size)) if number not in taken)
+    return np.asarray(np.vectorize(numbers.__getitem__, otypes=[np.int64])(group_RC))
 
 
 def _since(start: Numbers, now: Numbers) -> Finding:

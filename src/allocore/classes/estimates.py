@@ -42,6 +42,7 @@ class Estimates:
     draws: the draws of each chain that were compared. value (C): mean expected counts. shares (chain, draw, C): zero if
     the draw does not hold the class. profiles, factors: one band per mode; the same objects if no cell is missing.
     sharing: for each mode (C, C), the probability that two classes have the same factor, given that a draw holds both.
+    roles: the same for a class in the first of two tied modes and a class in the second; None without tied modes.
     alike: the mean share of the counts in classes that are similar to a consensus class, but not matched with it.
     """
 
@@ -53,6 +54,7 @@ class Estimates:
     factors: tuple[ProfileBand, ...]
     sharing: tuple[Floats, ...]
     alike: float
+    roles: Floats | None = None
 
     @property
     def mean_profiles(self) -> tuple[Floats, ...]:
@@ -94,6 +96,8 @@ class Estimates:
         """Return the arrays to write to a file."""
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in ("draws", "value", "shares", "held")}
         arrays["alike"] = np.array(self.alike)
+        if self.roles is not None:
+            arrays["sharing_roles"] = self.roles
         for mode, band in enumerate(self.profiles):
             arrays[f"sharing_{mode}"] = self.sharing[mode]
             arrays |= band.arrays(f"profile_{mode}")
@@ -120,9 +124,11 @@ class Estimates:
             raise ValueError("its arrays do not have the lengths of its classes and of the modes of the run")
         if shares.ndim != 3 or held.shape != shares.shape or draws.shape != shares.shape[1:2]:
             raise ValueError("its shares are not those of chains, draws and classes")
-        if any(each.shape != (len(value), len(value)) for each in sharing):
+        roles = arrays.get("sharing_roles")
+        tables = sharing if roles is None else (*sharing, roles)
+        if any(each.shape != (len(value), len(value)) for each in tables):
             raise ValueError("what its classes share is not a square table")
-        found = cls(draws, value, shares, held, profiles, factors, sharing, float(arrays["alike"]))
+        found = cls(draws, value, shares, held, profiles, factors, sharing, float(arrays["alike"]), roles)
         found._check_values()
         return found
 
@@ -133,6 +139,7 @@ class Estimates:
             "shares": self.shares,
             "alike": np.array(self.alike),
             **{f"sharing of mode {mode}": each for mode, each in enumerate(self.sharing)},
+            **({} if self.roles is None else {"sharing between roles": self.roles}),
             **{f"{name} of mode {m}": np.stack(band) for name, each in bands.items() for m, band in enumerate(each)},
         }
         for name, values in shares.items():

@@ -14,8 +14,8 @@ The *main* community of the node in a draw has the largest m_s; there is none if
 more. Its main community is that of most draws, and the probability is the share of these draws. Numbers of classes and
 factors in the draws play no role, because communities are those of the consensus.
 
-Modes that share their factors have one membership: n_s[d, q] is the sum over the roles of the node, and a class belongs
-to one community in each role.
+Tied modes have one membership: n_s[d, q] is the sum over the roles of the node, and a class belongs to one community in
+each role. The number of a community is then the lowest of its classes in the first role, if it has any.
 """
 
 from collections.abc import Callable, Sequence

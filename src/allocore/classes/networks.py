@@ -10,6 +10,7 @@ with the labels a of one further mode, such as actions.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +74,7 @@ def pair_counts(tensor: CountTensor, modes: tuple[int, int]) -> PairCounts:
 class CommunityTies(NamedTuple):
     """Which community acts on which: the communities of two modes, largest first, and shares of all counts, (G, H, A).
 
-    A is the number of labels of the mode `by`, or 1 if there is none.
+    A is the number of labels of the mode `by`, or 1 if there is none. Tied modes have the same communities.
     """
 
     modes: tuple[int, int]
@@ -99,6 +100,8 @@ def community_ties(summary: ClassSummary, modes: tuple[int, int], by: str | int 
         if place in modes:
             raise InputError("by", by, "must be a mode other than the two of the nodes")
     senders, receivers = (sorted(summary.factors[m].values(), key=lambda factor: -factor.mass) for m in modes)
+    if summary.tied is not None and set(summary.tied) == set(modes):
+        senders = receivers = _in_either_role(senders, receivers)
     places_2C = [
         [[factor.number for factor in factors].index(number) for number in summary.location_CM[:, m].tolist()]
         for m, factors in zip(modes, (senders, receivers), strict=True)
@@ -109,3 +112,14 @@ def community_ties(summary: ClassSummary, modes: tuple[int, int], by: str | int 
     share_GHA = np.zeros((len(senders), len(receivers), profile_CA.shape[1]))
     np.add.at(share_GHA, tuple(places_2C), summary.share_C[:, None] * profile_CA)
     return CommunityTies(modes, place, senders, receivers, share_GHA)
+
+
+def _in_either_role(senders: list[Factor], receivers: list[Factor]) -> list[Factor]:
+    """The factors of tied modes, by their counts in both roles, each as the role with more of them has it."""
+    by_role = [{factor.number: factor for factor in factors} for factors in (senders, receivers)]
+    mass = {number: sum(role[number].mass for role in by_role if number in role) for role in by_role for number in role}
+    found = []
+    for number in sorted(mass, key=lambda number: (-mass[number], number)):
+        larger = max((role[number] for role in by_role if number in role), key=lambda factor: factor.mass)
+        found.append(replace(larger, mass=mass[number] / 2.0))
+    return found

@@ -255,6 +255,8 @@ def read_consensus(folder: Path, record: Record) -> Saved | None:
             found, numbers = Estimates.read(arrays, record.tensor.shape), _numbers(arrays, record)
             if len(numbers.number_C) != len(found.value):
                 raise ValueError("it does not have a number for each class")
+            if (found.roles is None) != (record.spec.tied is None):
+                raise ValueError("it does not fit the tied modes of the run")
             # Older files do not have the sweep; their runs cannot have replaced their draws.
             chains, draws, *sweep = arrays["run"].tolist()
             return Saved(found, numbers, chains, draws, *(sweep or [record.schedule.sweep_of(draws - 1)]))

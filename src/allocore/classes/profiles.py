@@ -156,6 +156,7 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
         factor_shares=classes.factors,
         sharing=None,
         draw=(chain, draw),
+        tied=record.spec.tied,
     )
 
 

@@ -203,6 +203,8 @@ class ClassSummary:
         For each mode (C, C), the probability that two classes use the same factor; None for a single draw.
     draw : tuple of int or None
         The chain and the draw of a single draw; None for the consensus.
+    tied : tuple of int or None
+        The two modes that share their factors; a factor has the same number in both.
 
     Examples
     --------
@@ -229,6 +231,7 @@ class ClassSummary:
     factor_shares: tuple[Floats, ...]
     sharing: tuple[Floats, ...] | None
     draw: tuple[int, int] | None = None
+    tied: tuple[int, int] | None = None
 
     @property
     def sentences(self) -> tuple[str, ...]:
