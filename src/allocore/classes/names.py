@@ -41,9 +41,17 @@ _ROWS, _TOP, _SHARERS = 8, 2, 3
 _CELL = "text-align:left;vertical-align:top"
 
 
-def names_of(tensor: CountTensor, shares: tuple[Floats, ...]) -> tuple[str, ...]:
-    """Return the names of classes whose profiles are given as arrays, one (D, C) per mode."""
-    return class_names(tensor, profiles_of(tensor, shown_modes(tensor), zip(shares, strict=True)))
+def names_of(tensor: CountTensor, shares: tuple[Floats, ...], known: Sequence[Sequence[str]] = ()) -> tuple[str, ...]:
+    """Return the names of classes whose profiles are given as arrays, one (D, C) per mode.
+
+    `known` has, for each mode, the names of their seeded or frozen factors, which are used in place of labels.
+    """
+    return class_names(tensor, profiles_of(tensor, shown_modes(tensor), zip(shares, strict=True), known))
+
+
+def factor_words(factor: Profile) -> str:
+    """Return a short name of a factor: that of its seed, or its heaviest label or labels."""
+    return _short(factor) or "even"
 
 
 def class_names(tensor: CountTensor, profiles: tuple[tuple[Profile, ...], ...]) -> tuple[str, ...]:
@@ -75,8 +83,8 @@ def _name(tensor: CountTensor, pair: tuple[int, int] | None, profiles: Sequence[
 
 def _short(profile: Profile) -> str:
     """The heaviest label, and the second one if the first has less than half; nothing if no label stands out."""
-    if profile.empty or profile.even:
-        return ""
+    if profile.known or profile.empty or profile.even:
+        return profile.known
     share_D = profile.share_D
     if profile.mode.kind == "time":
         # The stretch around the highest share, down to half of it; nothing if it has hardly more than others.
@@ -90,6 +98,8 @@ def _short(profile: Profile) -> str:
 def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver: Profile) -> str:
     if sender.empty or receiver.empty:
         return ""
+    if sender.known or receiver.known:
+        return f"{_short(sender) or 'everyone'} → {_short(receiver) or 'everyone'}"
     sender_D, receiver_D = sender.share_D, receiver.share_D
     mode, before_numbers = sender.mode, f"{sender.mode.name}/{receiver.mode.name}"
     hub = _hub(tensor, pair, sender_D, receiver_D)
