@@ -49,11 +49,6 @@ def names_of(tensor: CountTensor, shares: tuple[Floats, ...], known: Sequence[Se
     return class_names(tensor, profiles_of(tensor, shown_modes(tensor), zip(shares, strict=True), known))
 
 
-def factor_words(factor: Profile) -> str:
-    """Return a short name of a factor: that of its seed, or its heaviest label or labels."""
-    return _short(factor) or "even"
-
-
 def class_names(tensor: CountTensor, profiles: tuple[tuple[Profile, ...], ...]) -> tuple[str, ...]:
     """Return the name of each class, given its profile in every mode."""
     pair = _pair(tensor)
@@ -77,12 +72,15 @@ def _name(tensor: CountTensor, pair: tuple[int, int] | None, profiles: Sequence[
         if pair is not None and mode == pair[0]:
             parts.append(_ends(tensor, pair, profile, profiles[pair[1]]))
         elif pair is None or mode != pair[1]:
-            parts.append(_short(profile))
+            parts.append(short_name(profile))
     return " · ".join(part for part in parts if part) or "evenly over everything"
 
 
-def _short(profile: Profile) -> str:
-    """The heaviest label, and the second one if the first has less than half; nothing if no label stands out."""
+def short_name(profile: Profile) -> str:
+    """Return the heaviest label, and the second one if the first has less than half; nothing if none stands out.
+
+    A seeded or frozen factor has its name.
+    """
     if profile.known or profile.empty or profile.even:
         return profile.known
     share_D = profile.share_D
@@ -99,7 +97,7 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
     if sender.empty or receiver.empty:
         return ""
     if sender.known or receiver.known:
-        return f"{_short(sender) or 'everyone'} → {_short(receiver) or 'everyone'}"
+        return f"{short_name(sender) or 'everyone'} → {short_name(receiver) or 'everyone'}"
     sender_D, receiver_D = sender.share_D, receiver.share_D
     mode, before_numbers = sender.mode, f"{sender.mode.name}/{receiver.mode.name}"
     hub = _hub(tensor, pair, sender_D, receiver_D)
@@ -109,7 +107,7 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
         partners = _partners(mode.labels, others_D / (others_D.sum() or 1.0))
         return f"between {mode.join_labels([hub], before_numbers)} and {partners}"
     if sender_D @ receiver_D / np.sqrt((sender_D @ sender_D) * (receiver_D @ receiver_D)) < _ALIKE:
-        return f"{_short(sender) or 'everyone'} → {_short(receiver) or 'everyone'}"
+        return f"{short_name(sender) or 'everyone'} → {short_name(receiver) or 'everyone'}"
     if sender.even:
         return "among all"
     share_D = (sender_D + receiver_D) / 2.0
