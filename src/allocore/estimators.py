@@ -536,6 +536,9 @@ class GibbsEstimator(Estimator):
             except InputError:
                 rule = f"must be a mode of the tensor, one of {list(tensor.mode_names)}"
                 raise InputError("dispersion_by", by, rule) from None
+            if by in (tensor.undirected_modes or ()):
+                rule = "must not be an end of undirected ties: both ends of a pair would have a dispersion"
+                raise InputError("dispersion_by", tensor.mode_names[by], rule)
         priors = {name: getattr(self, name) for name in _PRIORS}
         given = modes_given(self.modes, tensor)
         priors["e0"] = concentrations_given(given, tensor.ndim, self.e0)
@@ -899,6 +902,9 @@ class NNTuck(Estimator):
         """
         self._forget_fit()
         tensor, held_out = training_data(Y)
+        if tensor.undirected_modes is not None:
+            rule = "must have directed ties for NNTuck: AlloCore, CP and Tucker know undirected ones"
+            raise InputError("Y", Described(repr(tensor)), rule)
         spec = Spec.without_priors(whole_core(tensor.shape, self.core_shape, "NNTuck"))
         restarts, most = whole_number("restarts", self.restarts), whole_number("max_iter", self.max_iter)
         numbers = spec.budget + sum(length * width for length, width in zip(tensor.shape, spec.core_shape, strict=True))

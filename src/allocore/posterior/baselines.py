@@ -22,6 +22,8 @@ counts. Common neighbours are left out if a network has too many paths of two ti
 Each baseline has the likelihood of the run. For the negative binomial, r = mu (1 - p) / p with one p of the largest
 likelihood given the mu of the observed cells, zeros included (likelihood_check.py); those of the third are
 leave-one-out means there, or p would be too small. For the Bernoulli likelihood, mu is the probability of a one.
+
+Undirected ties are taken in both directions, with the count of the pair in each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +40,7 @@ from allocore.posterior.check import network_modes
 from allocore.posterior.likelihood_check import likeliest_log_odds
 from allocore.posterior.predict import Mixtures
 from allocore.tensor.coordinates import Integers, column_keys, locate
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, both_directions
 from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, signed_patterns
 
 _MOST_CYCLES, _CONVERGED = 1000, 1e-10
@@ -56,6 +58,7 @@ class Means(NamedTuple):
 
 def baselines(tensor: CountTensor, likelihood: Likelihood, coords_MN: Ints) -> Iterator[tuple[str, Mixtures]]:
     """Return the name of each baseline and what it predicts for some cells."""
+    tensor = both_directions(tensor)
     yield "one rate", _predicted(tensor, likelihood, one_rate(tensor, coords_MN))
     margins = fitted_margins(tensor)
     yield "independence", _predicted(tensor, likelihood, independence(tensor, coords_MN, margins))
@@ -84,7 +87,7 @@ def _predicted(tensor: CountTensor, likelihood: Likelihood, means: Means) -> Mix
 
 def one_rate(tensor: CountTensor, coords_MN: Ints) -> Means:
     """The same expected count everywhere."""
-    rate = tensor.total / (tensor.volume - tensor.missing.cells)
+    rate = tensor.total / tensor.observed
     return Means(np.full(coords_MN.shape[1], rate), np.full(tensor.nnz, rate), float(tensor.total))
 
 
@@ -136,7 +139,7 @@ def mean_over(tensor: CountTensor, coords_MN: Ints, mode: int) -> Means | None:
     number_N = length - missing_in_fibres(tensor.missing, coords_MN, mode)
     if np.count_nonzero(number_N) * 2 < len(number_N):
         return None
-    place_N, rate = locate(keys_N, known_F), tensor.total / (tensor.volume - tensor.missing.cells)
+    place_N, rate = locate(keys_N, known_F), tensor.total / tensor.observed
     sum_N = np.where(place_N < 0, 0.0, sum_F[place_N])
     first_F = np.unique(fibre_n, return_index=True)[1]
     number_F = length - missing_in_fibres(tensor.missing, tensor.coords[:, first_F].astype(np.int64), mode)

@@ -26,6 +26,7 @@ from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels, label_hint
 from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD
+from allocore.tensor.undirected import Pair
 
 Absent = Literal["zero", "missing"]
 NewLabels = Literal["error", "drop"]
@@ -85,6 +86,7 @@ def concat(
     places = [_places_of(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
     coords = [_moved_coords(part, each) for part, each in zip(parts, places, strict=True)]
     patterns = [_patterns_of(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
+    pair = _undirected(parts, along)
     joined = CountTensor(
         np.concatenate(coords, axis=1),
         np.concatenate([part.counts for part in parts]),
@@ -93,7 +95,19 @@ def concat(
         labels=labels,
         missing=_all_patterns(patterns, lengths, starts, along),
     )
+    joined = joined if pair is None else joined.undirected(pair, asymmetric="sum")
     return _with_report(joined, [part.report for part in parts])
+
+
+def _undirected(parts: list[CountTensor], along: int) -> Pair | None:
+    """Return the modes between which ties are undirected, in all parts or in none."""
+    pairs = [part.undirected_modes for part in parts]
+    if len(set(pairs)) > 1:
+        rule = f"must all have undirected ties between the same modes, or none; tensor {pairs.index(None)} has none"
+        raise InputError("tensors", rule=rule)
+    if along in (pairs[0] or ()):
+        raise InputError("mode", parts[0].mode_names[along], "must not be an end of undirected ties")
+    return pairs[0]
 
 
 def _with_report(joined: CountTensor, given: Sequence[EventReport | None]) -> CountTensor:
@@ -279,6 +293,9 @@ def matched_rows(
     check_choice("absent", absent, get_args(Absent))
     check_choice("new_labels", new_labels, get_args(NewLabels))
     check_same_modes(new, fitted, "Y_new")
+    if along in (fitted.undirected_modes or ()):
+        rule = "must not be an end of undirected ties: a new node would need a row at both ends"
+        raise InputError("mode", fitted.mode_names[along], rule)
     others = [mode for mode in range(new.ndim) if mode != along]
     for mode in others:
         new = _matched_mode(new, fitted, mode)
@@ -298,6 +315,8 @@ def matched_rows(
             labels=wanted,
             missing=_patterns_of(new, places, wanted, absent),
         )
+        if new.undirected_modes is not None:
+            moved = moved.undirected(new.undirected_modes, asymmetric="sum")
         new = with_parts(moved, report=new.report)
     _warn_of_diagonals(new, fitted, along)
     return new
@@ -346,6 +365,10 @@ def check_same_modes(new: CountTensor, fitted: CountTensor, argument: str) -> No
         given = Described(f"a tensor with the modes {', '.join(new.mode_names)}")
         known = ", ".join(fitted.mode_names)
         raise InputError(argument, given, f"must have those of the fitted tensor, {known}, in this order")
+    if new.undirected_modes != fitted.undirected_modes:
+        pair = fitted.undirected_modes
+        ties = "directed ties" if pair is None else f"undirected ties (undirected({pair}))"
+        raise InputError(argument, Described("a tensor with other ties"), f"must have {ties}, as the fitted tensor has")
 
 
 def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLabels:
