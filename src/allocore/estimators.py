@@ -25,7 +25,7 @@ from allocore.model.modes import Mode, concentrations_given, core_shape_given, e
 from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
 from allocore.progress import log, progress_bar
 from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size, fingerprint, fingerprint_of_cells
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, undirected_finding
 from allocore.tensor.holdout import training_data
 from allocore.tensor.labels import matching_rows
 from allocore.tensor.sharded import ShardedTensor
@@ -357,6 +357,7 @@ class GibbsEstimator(Estimator):
         if resume and (self.store is None or self.quick):
             raise InputError("resume", True, "needs `store`" if self.store is None else "must be left out with `quick`")
         tensor, held_out = training_data(Y)
+        _ask_whether_undirected(tensor)
         size, seed = RunSize.of(self, start), seed_number(self.seed)
         spec = self._spec(tensor)
         if self.likelihood == "auto" and start is not None:
@@ -641,6 +642,13 @@ def _check_likelihood_suits(likelihood: LikelihoodName, tensor: CountTensor) -> 
             "and the zeros decide it. Use likelihood='bernoulli' for such data",
             stacklevel=3,
         )
+
+
+def _ask_whether_undirected(tensor: CountTensor) -> None:
+    known = () if tensor.report is None else tensor.report.findings  # read_events has asked already
+    finding = None if isinstance(tensor, ShardedTensor) else undirected_finding(tensor)
+    if finding is not None and finding not in known:
+        warnings.warn(sentence(finding), stacklevel=3)
 
 
 def _as_executor(executor: object) -> Executor | None:

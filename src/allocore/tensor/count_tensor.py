@@ -27,6 +27,7 @@ from allocore._io import no_file, remove_abandoned, replacing
 from allocore._memory import require_memory
 from allocore._text import plural, visible
 from allocore.errors import NO_VALUE, Described, InputError, check_choice, reason_of, whole_number
+from allocore.findings import Finding
 from allocore.tensor.coordinates import (
     NOTHING_TO_FIT,
     Int64s,
@@ -55,7 +56,15 @@ from allocore.tensor.labels import (
 from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD, Missing, drop_missing
 from allocore.tensor.shards import SHARDS, write_shards
 from allocore.tensor.sql import write_parquet_file
-from allocore.tensor.undirected import Pair, as_pairs, diagonal, fold, in_both_directions, mirrored
+from allocore.tensor.undirected import (
+    Pair,
+    as_pairs,
+    diagonal,
+    fold,
+    in_both_directions,
+    looks_undirected,
+    mirrored,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -767,6 +776,19 @@ def both_directions(tensor: CountTensor) -> CountTensor:
     cells = np.concatenate([tensor.coords, mirrored(tensor.coords, pair)], axis=1), np.tile(tensor.counts, 2)
     coords, counts = canonical(*cells, tensor.shape)
     return with_parts(tensor, coords=coords, counts=counts, undirected=None)
+
+
+def undirected_finding(tensor: CountTensor) -> Finding | None:
+    """Return a finding that asks whether ties are undirected, if all are in one direction, or equal in both."""
+    if tensor.undirected_modes is not None:
+        return None
+    for pair in combinations(range(tensor.ndim), 2):
+        if isinstance(tensor.labels[pair[0]], tuple) and tensor.labels[pair[0]] == tensor.labels[pair[1]]:
+            kind = looks_undirected(tensor.coords, tensor.counts, tensor.shape, pair)
+            if kind is not None:
+                names = [tensor.mode_names[mode] for mode in pair]
+                return Finding(kind, "caution", {"modes": names, "argument": "undirected"})
+    return None
 
 
 def cells_of(tensor: CountTensor, coords: NDArray[Any]) -> NDArray[Any]:

@@ -87,13 +87,13 @@ def stored_pair(stored: object, modes: int) -> Pair | None:
 
 
 def looks_undirected(coords: Integers, counts: Int64s, shape: tuple[int, ...], pair: Pair) -> str | None:
-    """Return "one direction" if all ties have i < j, or all i > j; "symmetric" if both are equal; else None."""
+    """Return the kind of finding if all ties have i < j, or all i > j, or if they are the same in both directions."""
     above, below = (int((coords[one] < coords[other]).sum()) for one, other in (pair, pair[::-1]))
     if above + below < MIN_CELLS:
         return None
     if not (above and below):
-        return "one direction"
-    return "symmetric" if above == below and not _differing(coords, counts, shape, pair) else None
+        return "ties-in-one-direction"
+    return "symmetric-ties" if above == below and not _differing(coords, counts, shape, pair) else None
 
 
 def _differing(coords: Integers, counts: Int64s, shape: tuple[int, ...], pair: Pair) -> int:
