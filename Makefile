@@ -29,8 +29,8 @@ test-long: $(VENV)/.dev  ## All of Geweke's tests, calibration, planted bugs, ma
 test-interpreted: $(VENV)/.dev  ## The kernels with the JIT off; the quick tests take every branch, and slow ones take more draws
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit and not slow" $(KERNEL_TESTS)
 
-test-checked: $(VENV)/.dev  ## The kernels with bounds checks on, in a cache of their own
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked $(PYTEST) $(KERNEL_TESTS)
+test-checked: $(VENV)/.dev  ## What takes too long interpreted, where NumPy checks bounds: compiled with bounds checks, in a cache of its own
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked $(PYTEST) -m "jit and not slow" $(KERNEL_TESTS)
 
 fuzz: $(VENV)/.dev  ## Damaged files of every kind, for ten minutes
 	FUZZ_SECONDS=600 $(BIN)/python -m pytest -q -s -m slow tests/fuzz
@@ -50,7 +50,7 @@ lint: $(VENV)/.dev  ## Linters, formatters and the strict type checker, for Pyth
 
 docs: $(VENV)/.docs  ## The documentation site, in .cache/site: its notebooks run, warnings are errors, links are checked
 	rm -rf .cache/site .cache/doctrees docs/reference/api
-	$(BIN)/python -m sphinx -q -W --keep-going -d .cache/doctrees -b html docs .cache/site
+	$(BIN)/python -m sphinx -q -W --keep-going -j 2 -d .cache/doctrees -b html docs .cache/site
 	$(BIN)/python scripts/check_site.py .cache/site
 
 bench: $(VENV)/.bench  ## The machine, speed as ratios within one run, serial share, cost curves, memory, storing, reading, rivals
@@ -92,7 +92,7 @@ test-lowest: $(VENV)/bin/python  ## With the lowest versions of pyproject.toml
 	rm -rf .cache/lowest && mkdir -p .cache
 	$(BIN)/python -m venv .cache/lowest
 	$(BIN)/python scripts/lowest_versions.py > .cache/lowest.txt
-	.cache/lowest/bin/python -m pip install --quiet --constraint .cache/lowest.txt -e '.[dev]'
+	.cache/lowest/bin/python -m pip install --quiet --no-compile --constraint .cache/lowest.txt -e '.[dev]'
 	NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-lowest .cache/lowest/bin/python -m pytest $(AS_USERS_SEE) $(OTHER_VERSIONS)
 
 test-newest:  ## With the newest versions there are, on Python 3.14 or 3.13 if the machine has it
@@ -101,7 +101,7 @@ ifeq ($(NEWEST_PYTHON),)
 else
 	rm -rf .cache/newest && mkdir -p .cache
 	$(NEWEST_PYTHON) -m venv .cache/newest
-	.cache/newest/bin/python -m pip install --quiet -e '.[dev]'
+	.cache/newest/bin/python -m pip install --quiet --no-compile -e '.[dev]'
 	NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-newest .cache/newest/bin/python -m pytest $(AS_USERS_SEE) $(OTHER_VERSIONS)
 endif
 
