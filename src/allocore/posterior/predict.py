@@ -319,10 +319,14 @@ def expected_sums_of_pairs(record: Record, modes: tuple[int, int], pairs_2N: Int
     shape, places = record.tensor.shape, list(np.ndindex(record.core_values.shape[:2]))
     places_MN = np.tile(np.array(shape)[:, None], pairs_2N.shape[1])  # the first set of a mode: all of its rows
     places_MN[list(modes)] = pairs_2N
-    boxes = Boxes(places_MN, tuple((np.arange(length),) for length in shape), shape)
+    common_N, pair = None, record.tensor.undirected_modes
+    if pair is not None:  # of a row and all rows, or of two rows
+        (one_N, other_N), every = places_MN[list(pair)], shape[pair[0]]
+        common_N = np.where(one_N == every, other_N, np.where(other_N == every, one_N, -1))
+    boxes = Boxes(places_MN, tuple((np.arange(length),) for length in shape), shape, common_N)
     log_odds_RS, mean, total_N = log_odds_table(record), record.spec.observation.mean, np.zeros(pairs_2N.shape[1])
     for cut in _blocks(record, boxes):
-        block = boxes._replace(places_MN=places_MN[:, cut])
+        block = boxes.taken(cut)
         terms = terms_of(record, block, cut.start, missing=False)
         for s, rates_T in enumerate(term_rates(record, block, terms, places, threads)):
             total_N[cut] += terms.added_up(mean(rates_T, log_odds_RS[terms.odds_row_T, s]), cut.stop - cut.start)

@@ -80,13 +80,13 @@ def concat(
         raise InputError("absent", absent, "must be 'zero' unless `join` is 'outer': no labels are absent from a part")
     parts = _as_tensors(tensors)
     along = parts[0].mode(mode)
+    pair = _undirected(parts, along)
     labels = [_joined(parts, m) if m == along else _other_labels(parts, m, join) for m in range(parts[0].ndim)]
     lengths = [len(each) for each in labels]
     starts = np.cumsum([0, *(part.shape[along] for part in parts)])
     places = [_places_of(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
     coords = [_moved_coords(part, each) for part, each in zip(parts, places, strict=True)]
     patterns = [_patterns_of(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
-    pair = _undirected(parts, along)
     joined = CountTensor(
         np.concatenate(coords, axis=1),
         np.concatenate([part.counts for part in parts]),
