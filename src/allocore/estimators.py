@@ -17,8 +17,9 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
+from allocore._io import path_of
 from allocore._memory import require_memory
-from allocore.errors import NO_VALUE, Described, InputError, not_fitted, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, check_flags, not_fitted, whole_number
 from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
 from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given, tied_given
@@ -354,6 +355,7 @@ class GibbsEstimator(Estimator):
         self._forget_fit()
         if start is not None:
             _check_start(start)
+        check_flags(resume=resume)
         if resume and (self.store is None or self.quick):
             raise InputError("resume", True, "needs `store`" if self.store is None else "must be left out with `quick`")
         tensor, held_out = training_data(Y)
@@ -649,9 +651,7 @@ def _as_executor(executor: object) -> Executor | None:
 
 
 def _path(name: str, value: object) -> Path:
-    if not isinstance(value, str | os.PathLike) or not str(value):
-        raise InputError(name, value, "must be a path")
-    return Path(value)
+    return path_of(value, name)
 
 
 @_describe_settings

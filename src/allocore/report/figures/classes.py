@@ -97,7 +97,7 @@ def one_class(
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
     summary = shown_summary(post, draw, chain)
-    return _page(summary, _places(summary, [number]), ax, top, threshold)
+    return _page(summary, [summary.place(number)], ax, top, threshold)
 
 
 @overload
@@ -140,18 +140,8 @@ def classes(
     """
     summary = shown_summary(post, draw, chain)
     rows = whole_number("rows", rows)
-    shown = summary.apart_last[:rows].tolist() if numbers is None else _places(summary, numbers)
+    shown = summary.apart_last[:rows].tolist() if numbers is None else summary.places(numbers)
     return _page(summary, shown, ax, top, threshold)
-
-
-def _places(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
-    try:
-        places = [summary.place(number) for number in numbers]
-    except TypeError:
-        raise InputError("numbers", numbers, "must be a list of class numbers") from None
-    if not places:
-        raise InputError("numbers", numbers, "must have at least one class")
-    return places
 
 
 def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
@@ -175,7 +165,7 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
         titles = [_name_lines(summary, place, across) for place in places]
         headings = [_HEADING + _NAME_LINE * (len(title) - 1) for title in titles]
         tall = sum(headings) + (_ROW - _HEADING) * len(lines) * len(places) + above + 0.06
-        sheet = style.Sheet(ax or style.new_axes(wide, tall))
+        sheet = style.Sheet(style.given_or_new(ax, wide, tall))
         high = (sheet.height - above - sum(headings)) / (len(places) * len(lines))
         source = source_words(summary)
         sheet.text(_GAP, 0.04, source, **style.NOTE)

@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from allocore._io import no_file, result_file
+from allocore._io import no_file, path_of, result_file
 from allocore.classes.summary import ShownDraw
 from allocore.errors import InputError, whole_number
 from allocore.forecast.forecast import Forecast
@@ -49,7 +49,7 @@ def write_page(
     horizon: int | None = None,
 ) -> Path:
     """Write the page of a posterior: see `allocore.write_report`."""
-    target = Path(_DEFAULT if path is None else path)
+    target = path_of(_DEFAULT if path is None else path)
     if kind := no_file(target):
         raise InputError("path", str(target), f"must be a file such as report.html, not {kind}")
     surprises = whole_number("surprises", surprises, least=0)
