@@ -317,6 +317,21 @@ def _block(
     return total_N / len(places), quantiles_LN
 
 
+def expected_sums_of_pairs(record: Record, modes: tuple[int, int], pairs_2N: Ints, threads: int) -> Floats:
+    """Return the expected counts of pairs of rows of two modes, summed over the observed cells of the other modes."""
+    shape, places = record.tensor.shape, list(np.ndindex(record.core_values.shape[:2]))
+    places_MN = np.tile(np.array(shape)[:, None], pairs_2N.shape[1])  # the first set of a mode: all of its rows
+    places_MN[list(modes)] = pairs_2N
+    boxes = Boxes(places_MN, tuple((np.arange(length),) for length in shape), shape)
+    log_odds_RS, mean, total_N = log_odds_table(record), record.spec.observation.mean, np.zeros(pairs_2N.shape[1])
+    for cut in _blocks(record, boxes):
+        block = boxes._replace(places_MN=places_MN[:, cut])
+        terms = terms_of(record, block, cut.start, missing=False)
+        for s, rates_T in enumerate(term_rates(record, block, terms, places, threads)):
+            total_N[cut] += terms.added_up(mean(rates_T, log_odds_RS[terms.odds_row_T, s]), cut.stop - cut.start)
+    return total_N / len(places)
+
+
 def drawn(record: Record) -> Record:
     """Return the record after a check that it has draws."""
     if not record.core_values.shape[1]:
