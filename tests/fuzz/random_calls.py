@@ -148,7 +148,7 @@ def good_values(things):
         "most": [5, 20], "new": [post], "new_labels": ["error", "drop"], "number": numbers,
         "numbers": [numbers[:1]],
         "old": [post, things.posts[1]], "order": ["factors", "labels"], "other": [ac.Missing([], (4, 4, 8))],
-        "path": [folder / "tensor.npz", folder / "shards.zarr", folder / "run.zarr", folder / "new.npz", folder / "new.zarr"],
+        "path": [folder / name for name in ("tensor.npz", "shards.zarr", "run.zarr", "new.npz", "new.zarr")],
         "patterns": [[("A", None, "2020-01")], [(0, 1, 2), (None, 1, None)]], "per_unit": [True, False],
         "place": [0], "places": [(0,)], "post": [post, folder / "run.zarr", things.model()],
         "posterior": [post], "rank": [2], "reports": [[a_report()]], "rows": [{"who": "A"}, 3, 1],

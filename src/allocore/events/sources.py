@@ -72,7 +72,7 @@ def find_files(source: object) -> tuple[list[Path], list[Path]]:
         if not isinstance(each, str | os.PathLike):
             entry = repr(each) if isinstance(each, bool | int | float | bytes | None) else f"a {type(each).__name__}"
             raise InputError("source", Described(f"a list with {entry} in it"), "must have only paths as entries")
-        path = path_of(each, "source")
+        path = path_of(each or ".", "source")
         try:
             if path.is_dir() and str(each):  # an empty text is not a path, though pathlib reads it as "."
                 tables = _tables_in(path)

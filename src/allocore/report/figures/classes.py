@@ -146,9 +146,17 @@ def classes(
 
 def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
     """A page of classes. Small and weak classes have a heading, unless the classes are in another order."""
+    checked_threshold(threshold)
     apart = [bool(summary.apart_C[place]) for place in places]
     headings = {apart.index(True): APART} if True in apart and apart == sorted(apart) else {}
     return class_page(summary, places, headings, ax, top, threshold, _caption(summary, places, threshold))
+
+
+def checked_threshold(threshold: float) -> float:
+    """Return the least share of a label that has a colour, after a check that it is a share."""
+    if not isinstance(threshold, int | float | np.floating) or not 0.0 <= threshold <= 1.0:
+        raise InputError("threshold", threshold, "must be a share from 0 to 1")
+    return threshold
 
 
 def class_page(
@@ -161,9 +169,7 @@ def class_page(
     caption: str,
 ) -> Figure | Axes:
     """Draw classes one below another; `sections` are headings, each by the turn of the first class below it."""
-    top = whole_number("top", top)
-    if not isinstance(threshold, int | float | np.floating) or not 0.0 <= threshold <= 1.0:
-        raise InputError("threshold", threshold, "must be a share from 0 to 1")
+    top, threshold = whole_number("top", top), checked_threshold(threshold)
     with style.look():
         wishes = _wishes(summary, places, top, threshold)
         lines = _mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
