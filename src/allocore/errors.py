@@ -149,6 +149,11 @@ def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
         raise InputError(name, value, f"must be one of {', '.join(allowed)}")
 
 
+def is_word(value: object, word: str) -> bool:
+    """Return whether a value is this word; an array is not, whereas `array == word` has no truth value."""
+    return isinstance(value, str) and value == word
+
+
 def check_flags(**values: object) -> None:
     """Raise an InputError unless each of the named values is True or False."""
     for name, value in values.items():

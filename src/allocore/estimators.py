@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 
 from allocore._io import path_of
 from allocore._memory import require_memory
-from allocore.errors import NO_VALUE, Described, InputError, check_flags, not_fitted, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, check_flags, is_word, not_fitted, whole_number
 from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
 from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given, tied_given
 from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
 from allocore.progress import log, progress_bar
 from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size, fingerprint, fingerprint_of_cells
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, undirected_finding
 from allocore.tensor.holdout import training_data
 from allocore.tensor.labels import matching_rows
 from allocore.tensor.sharded import ShardedTensor
@@ -246,8 +246,8 @@ class RunSize(NamedTuple):
         """Return the size that the settings of a model ask for; chains that start from another run do not grow."""
         own = {name: getattr(settings, name) for name in ("burn_in", "draws", "thin")}
         own = {name: value for name, value in own.items() if value is not None}
-        longer, more = settings.sweeps == "auto" and not own, settings.chains == "auto"
-        if own and settings.sweeps != "auto":
+        longer, more = is_word(settings.sweeps, "auto") and not own, is_word(settings.chains, "auto")
+        if own and not is_word(settings.sweeps, "auto"):
             raise InputError("sweeps", settings.sweeps, f"must be left out if {', '.join(own)} is given")
         most = {}
         for name, grows, default in (("sweeps", longer, _MAX_SWEEPS), ("chains", more, _MAX_CHAINS)):
@@ -355,13 +355,14 @@ class GibbsEstimator(Estimator):
         self._forget_fit()
         if start is not None:
             _check_start(start)
-        check_flags(resume=resume)
+        check_flags(resume=resume, quick=self.quick, progress=self.progress)
         if resume and (self.store is None or self.quick):
             raise InputError("resume", True, "needs `store`" if self.store is None else "must be left out with `quick`")
         tensor, held_out = training_data(Y)
+        _ask_whether_undirected(tensor)
         size, seed = RunSize.of(self, start), seed_number(self.seed)
         spec = self._spec(tensor)
-        if self.likelihood == "auto" and start is not None:
+        if is_word(self.likelihood, "auto") and start is not None:
             spec = replace(spec, likelihood=start.likelihood)
         _check_likelihood_suits(spec.likelihood, tensor)
         thread_number(self.threads)
@@ -465,9 +466,9 @@ class GibbsEstimator(Estimator):
         number = thread_number(threads)
 
         def resumed(plan: Plan) -> Plan:
-            if chains == "auto":
+            if is_word(chains, "auto"):
                 _check_growing(plan)
-            larger = plan.resumed(draws, None if chains == "auto" else chains, sweeps)
+            larger = plan.resumed(draws, None if isinstance(chains, str) else chains, sweeps)
             if (larger.schedule, larger.chains) != (plan.schedule, plan.chains):
                 cells = cells_in_memory(plan.tensor, on_workers=ready is not None)
                 check_memory(larger, stored=True, threads=number, cells=cells)
@@ -538,6 +539,9 @@ class GibbsEstimator(Estimator):
             except InputError:
                 rule = f"must be a mode of the tensor, one of {list(tensor.mode_names)}"
                 raise InputError("dispersion_by", by, rule) from None
+            if by in (tensor.undirected_modes or ()):
+                rule = "must not be an end of undirected ties: both ends of a pair would have a dispersion"
+                raise InputError("dispersion_by", tensor.mode_names[by], rule)
         priors = {name: getattr(self, name) for name in _PRIORS}
         given = modes_given(self.modes, tensor)
         priors["e0"] = concentrations_given(given, tensor.ndim, self.e0)
@@ -642,6 +646,13 @@ def _check_likelihood_suits(likelihood: LikelihoodName, tensor: CountTensor) -> 
         )
 
 
+def _ask_whether_undirected(tensor: CountTensor) -> None:
+    known = () if tensor.report is None else tensor.report.findings  # read_events has asked already
+    finding = None if isinstance(tensor, ShardedTensor) else undirected_finding(tensor)
+    if finding is not None and finding not in known:
+        warnings.warn(sentence(finding), stacklevel=3)
+
+
 def _as_executor(executor: object) -> Executor | None:
     if executor is None:
         return None
@@ -728,7 +739,7 @@ class AlloCore(GibbsEstimator):
         if isinstance(self.budget, str) and self.budget != "infer":
             raise InputError("budget", self.budget, "must be a whole number or 'infer'")
         own: dict[str, Any] = {"alpha0": self.alpha0, **self._common(tensor)}
-        if self.budget == "infer":
+        if isinstance(self.budget, str):
             most = whole_number("max_budget", self.max_budget)
             own |= {"infer_budget": True, "c0": self.c0, "d0": self.d0}
         else:
@@ -899,6 +910,9 @@ class NNTuck(Estimator):
         """
         self._forget_fit()
         tensor, held_out = training_data(Y)
+        if tensor.undirected_modes is not None:
+            rule = "must have directed ties for NNTuck: AlloCore, CP and Tucker know undirected ones"
+            raise InputError("Y", Described(repr(tensor)), rule)
         spec = Spec.without_priors(whole_core(tensor.shape, self.core_shape, "NNTuck"))
         restarts, most = whole_number("restarts", self.restarts), whole_number("max_iter", self.max_iter)
         numbers = spec.budget + sum(length * width for length, width in zip(tensor.shape, spec.core_shape, strict=True))

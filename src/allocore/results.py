@@ -19,6 +19,7 @@ from allocore.errors import (
     InputError,
     NotInModelError,
     check_flags,
+    is_word,
     place_of,
     whole_number,
 )
@@ -1208,7 +1209,7 @@ class Posterior:
 
     def _place(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
         chains, draws = drawn(self._record).core_values.shape[:2]
-        if draw is None or (isinstance(draw, str) and draw == "best"):
+        if draw is None or is_word(draw, "best"):
             if chain is None:
                 return self.best_draw()
             chain = place_of("chain", chain, chains)
@@ -1395,7 +1396,7 @@ def write_graph(
     """
     from allocore.classes.graphs import check_graph_file, write_graph
 
-    target = Path(path)
+    target = path_of(path)
     check_graph_file(target, "path")
     graph = as_posterior(posterior, "posterior").to_networkx(kind, modes=modes, least=least)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,9 @@ def write_page(
     if kind := no_file(target):
         raise InputError("path", str(target), f"must be a file such as report.html, not {kind}")
     surprises = whole_number("surprises", surprises, least=0)
-    title = default_title(post.record.tensor) if title is None else str(title)
+    if title is not None and not isinstance(title, str):
+        raise InputError("title", title, "must be a text or None")
+    title = default_title(post.record.tensor) if title is None else title
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
     future = _forecast(post, horizon)
