@@ -126,10 +126,9 @@ def test_profiles_are_per_unit_so_that_a_short_month_is_no_dip(post):
 
 
 def test_tables_for_other_programs_are_per_unit(post):
-    for table in ("profiles", "factors"):
-        long = post.consensus(progress=False).to_frame(table)
-        months = long.query("mode == 'month'")
-        first = months[months.iloc[:, 0] == months.iloc[0, 0]]  # of one class, or of one factor
+    for table, number in (("profiles", "class"), ("factors", "factor")):
+        months = post.consensus(progress=False).to_frame(table).query("mode == 'month'")
+        first = months[months[number] == months[number].iloc[0]]
         assert set(first["label"]) == set(MONTHS)
         assert first["share"].max() < 2.0 * first["share"].min()
 
