@@ -1,7 +1,7 @@
 """Rows that are folded in have the distribution that a quadrature finds.
 
-All new rows have the same counts, so their draws are independent draws of one distribution: of two factors and, where each
-row has its own, p. Its density is summed on a grid, with the counts' probabilities by SciPy.
+All new rows have the same counts, so their draws are independent draws of one distribution: of two factors and, where
+each row has its own, p. Its density is summed on a grid, with the counts' probabilities by SciPy.
 
 Error rate: 1e-3 for the smallest of the corrected chi-square p-values of a case. Planted bugs are found at 1e-6.
 """
