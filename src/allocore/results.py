@@ -1306,8 +1306,8 @@ def write_report(
     """Write a run as one HTML page that opens in any browser and needs no network.
 
     The page shows the classes, by default those of the consensus, with search, maps, charts and top cells, the factors
-    they share, classes side by side, the health of the chains, the forecast of the coming periods, and the least
-    expected cells.
+    they share, classes side by side, the nodes of a network with their communities, partners and times, the health of
+    the chains, the forecast of the coming periods, and the least expected cells.
 
     Parameters
     ----------
