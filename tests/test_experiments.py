@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "experiments"
 COMMANDS = [
     *("agreement", "reproducibility", "budgets", "forecasting"),
     *("wall_clock", "recovery", "qualitative", "dispersion"),
-    *("synthetic", "differences", "published"),
+    *("synthetic", "differences", "published", "learning_curves"),
 ]
 
 
@@ -188,3 +188,29 @@ def test_only_the_most_active_actors_are_kept(networks):
     counts[3, 1], counts[1, 0, 0, 0], counts[2, 0, 0, 0] = 5, 2, 1
     kept = differences.most_active(ac.as_tensor(counts), 2)
     np.testing.assert_array_equal(kept.to_dense(), counts[np.ix_([1, 3], [1, 3], [0, 1], [0, 1, 2])])
+
+
+def test_thinned_events_are_a_part_of_the_events_and_keep_labels_and_missing_cells(networks):
+    import learning_curves
+
+    tensor = networks.simulate(networks.QUICK, seed=3).tensor
+    part = learning_curves.thinned(tensor, 0.2, np.random.default_rng(0))
+    assert part.total / tensor.total == pytest.approx(0.2, abs=0.01), "six standard deviations"
+    assert (part.labels, part.mode_names, len(part.missing)) == (tensor.labels, tensor.mode_names, len(tensor.missing))
+    assert (part.to_dense() <= tensor.to_dense()).all()
+
+
+def test_gains_are_paired_over_splits(networks, tmp_path):
+    import learning_curves
+
+    rows = [
+        {"split": split, "likelihood": "poisson", "e0": "1", "Q": 25, "share": 0.2, "model": model,
+         "all": 0.0, "positive": 10.0 * split + ahead, "parameters": 100.0}
+        for split, ahead_of_cp in enumerate((1.0, 3.0))
+        for model, ahead in (("allocore", ahead_of_cp), ("cp", 0.0))
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    found = learning_curves.gains(table).iloc[0]
+    assert (found["positive"], found["positive_se"], found["all"]) == (2.0, 1.0, 0.0)
+    learning_curves.draw(table, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 5_000
