@@ -183,6 +183,10 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "Monday",
     "labels-in-common": "{modes[0]} and {modes[1]} have {labels:,} labels in common; if you name both in `{argument}`, "
     "they get the same labels, and cells of a label with itself become missing",
+    "ties-in-one-direction": "all ties between {modes[0]} and {modes[1]} go from earlier to later labels, or all back; "
+    "if they are undirected, say so ({argument}), or classes depend on the order of the labels",
+    "symmetric-ties": "all ties between {modes[0]} and {modes[1]} are there in both directions, with equal counts; if "
+    "they are undirected, say so ({argument}), or every tie counts twice, and held-out ties are seen the other way",
     "dates-as-labels": "{mode} has {labels:,} dates as labels; if you set `{argument}` to {column!r}, they become "
     "months, in order and without gaps, and `{length}` sets other periods, such as weeks",
     "codes-without-words": "labels of {mode} have no words, because not all texts in {column} are clearly CAMEO codes "
