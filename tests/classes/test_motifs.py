@@ -1,5 +1,6 @@
 """Motifs: planted ones are found, permuted ones at the stated rate, and the counts are those of an obvious loop."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -30,6 +31,16 @@ def test_parts_of_a_motif_with_the_same_pairs_are_left_out():
     patterns = set(wars().consensus().motifs()["pattern"])
     assert "a → b: Fight; a → b: Offer" not in patterns
     assert "a → b: Fight; b → a: Protest" not in patterns
+
+
+def test_undirected_ties_have_motifs_without_directions():
+    summary = wars().class_summary("best")
+    tensor = summary.tensor.mask_diagonal((0, 1)).undirected((0, 1), asymmetric="sum")
+    first, *_ = find_motifs(replace(summary, tensor=tensor))
+    assert first.words == "a and b: Fight; a and b: Offer; a and b: Protest"
+    assert {frozenset((each.a, each.b)) for each in first.occurrences} == {
+        frozenset((f"country {2 * war:02d}", f"country {2 * war + 1:02d}")) for war in range(4)
+    }
 
 
 def test_classes_at_different_times_are_no_motif():
