@@ -328,12 +328,12 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
 
 
 @_writes("incomplete-periods")
-def _incomplete_periods(periods: Mapping[str, Sequence[int]], incomplete: str) -> str:
+def _incomplete_periods(periods: Mapping[str, Sequence[int]], dropped: bool, weighed: bool = False) -> str:
     which = _days_observed(periods)
-    if incomplete == "drop":
+    if dropped:
         return f"left out as incomplete: {which}"
     found = f"{plural(len(periods), 'period')} may be incomplete: {which}"
-    if incomplete == "exposure":
+    if weighed:
         return f"{found}; fits allow for the days that were not observed"
     pronoun = "it" if len(periods) == 1 else "them"
     return f"{found}; `incomplete='exposure'` makes fits allow for this, `incomplete='drop'` leaves {pronoun} out"

@@ -398,7 +398,8 @@ class EventCells:
         if not found:
             return everything
         how = self._options.incomplete
-        values = {"periods": {label: list(days) for label, days in found.items()}, "incomplete": how}
+        days = {label: list(days) for label, days in found.items()}
+        values = {"periods": days, "dropped": how == "drop", "weighed": how == "exposure"}
         self._tally.findings.append(Finding("incomplete-periods", "note" if how == "exposure" else "caution", values))
         if how != "drop":
             self._tally.incomplete = found
