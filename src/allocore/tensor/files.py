@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from allocore._io import existing_file, parsed_json, result_file
+from allocore._io import existing_file, parsed_json, path_of, result_file
 from allocore._memory import require_memory
 from allocore._text import plural
 from allocore.errors import Described, InputError
@@ -78,9 +78,10 @@ def as_tensor(
         may mean zero or missing. Files may be those of `CountTensor.save`, `.npz` files of SciPy or pydata sparse or
         with arrays `coords` and `counts`, `.npy` files with a dense array, or FROSTT `.tns` and `.tns.gz` files.
 
-        Or a directed graph of networkx or igraph: its modes are source, target, and the `layers`. Parallel edges are
-        summed. The diagonal is missing if no node has an edge to itself. A list of graphs has one more mode, `graph`,
-        and so has a dict, whose keys are its labels; a node that is not in all graphs has no edges in the others.
+        Or a graph of networkx or igraph: its modes are source, target, and the `layers`. Parallel edges are summed.
+        Ties are undirected if the graph is; otherwise the diagonal is missing if no node has an edge to itself. A list
+        of graphs has one more mode, `graph`, and so has a dict, whose keys are its labels; a node that is not in all
+        graphs has no edges in the others.
     mode_names : sequence of str, optional
         One name per mode. By default, the names of `x`.
     labels : sequence or dict, optional
@@ -116,9 +117,10 @@ def as_tensor(
         x = _from_columns({str(name): x[name].to_numpy() for name in x}, x.attrs[FRAME_KEY])
     if are_graphs(x):
         x = tensor_of_graphs(x, weight, layers)
-    elif layers or weight != WEIGHT:
-        name, given = ("layers", layers) if layers else ("weight", weight)
-        raise InputError(name, given, "is for graphs of networkx and igraph only")
+    elif not (isinstance(layers, str | list | tuple) and not layers):
+        raise InputError("layers", layers, "is for graphs of networkx and igraph only")
+    elif not (isinstance(weight, str) and weight == WEIGHT):
+        raise InputError("weight", weight, "is for graphs of networkx and igraph only")
     if isinstance(x, CountTensor):
         return x if mode_names is None and labels is None else x.with_labels(labels, mode_names)
     if any(base.__module__.partition(".")[0] == "xarray" and base.__name__ == "DataArray" for base in type(x).__mro__):
@@ -258,7 +260,7 @@ def load_flights() -> CountTensor:
 
 def read(path: str | os.PathLike[str], *, only_saved: bool = False) -> CountTensor:
     """Read a tensor from any file that `as_tensor` understands, or only from files of `CountTensor.save`."""
-    if Path(path).suffix == ".zarr":
+    if path_of(path).suffix == ".zarr":
         return _open_shards(path)
     target = existing_file(path)
     suffixes = (".npz", *(() if only_saved else (".npy",)), ".parquet", ".tns", ".tns.gz")
@@ -284,7 +286,7 @@ def read(path: str | os.PathLike[str], *, only_saved: bool = False) -> CountTens
 
 
 def _open_shards(path: str | os.PathLike[str]) -> CountTensor:
-    folder = Path(path).expanduser()
+    folder = path_of(path)
     if not folder.is_dir():
         state = "is not a folder" if folder.exists() else "does not exist"
         raise InputError("path", str(folder), f"{state}; a sharded tensor is a folder")
