@@ -1367,6 +1367,7 @@ def write_graph(
     *,
     modes: Sequence[str | int] | None = None,
     least: float = 0.5,
+    safe_csv: bool = False,
 ) -> Path:
     """Write the results as a graph that Gephi, igraph and other tools read: GraphML, or the edges as a table.
 
@@ -1379,6 +1380,8 @@ def write_graph(
         columns source, target, weight and so on. Folders are created.
     kind, modes, least : optional
         As for `Posterior.to_networkx`.
+    safe_csv : bool
+        As for `write_table`.
 
     Returns
     -------
@@ -1396,11 +1399,12 @@ def write_graph(
     """
     from allocore.classes.graphs import check_graph_file, write_graph
 
+    check_flags(safe_csv=safe_csv)
     target = path_of(path)
     check_graph_file(target, "path")
     graph = as_posterior(posterior, "posterior").to_networkx(kind, modes=modes, least=least)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_graph(graph, target)
+    write_graph(graph, target, safe_csv=safe_csv)
     return target
 
 
