@@ -29,8 +29,8 @@ test-long: $(VENV)/.dev  ## All of Geweke's tests, calibration, planted bugs, ma
 test-interpreted: $(VENV)/.dev  ## The kernels with the JIT off; the quick tests take every branch, and slow ones take more draws
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit and not slow" $(KERNEL_TESTS)
 
-test-checked: $(VENV)/.dev  ## The kernels with bounds checks on, in a cache of their own
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked $(PYTEST) $(KERNEL_TESTS)
+test-checked: $(VENV)/.dev  ## What takes too long interpreted, where NumPy checks bounds: compiled with bounds checks, in a cache of its own
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked $(PYTEST) -m "jit and not slow" $(KERNEL_TESTS)
 
 fuzz: $(VENV)/.dev  ## Damaged files of every kind, for ten minutes
 	FUZZ_SECONDS=600 $(BIN)/python -m pytest -q -s -m slow tests/fuzz
@@ -50,7 +50,7 @@ lint: $(VENV)/.dev  ## Linters, formatters and the strict type checker, for Pyth
 
 docs: $(VENV)/.docs  ## The documentation site, in .cache/site: its notebooks run, warnings are errors, links are checked
 	rm -rf .cache/site .cache/doctrees docs/reference/api
-	$(BIN)/python -m sphinx -q -W --keep-going -d .cache/doctrees -b html docs .cache/site
+	$(BIN)/python -m sphinx -q -W --keep-going -j 2 -d .cache/doctrees -b html docs .cache/site
 	$(BIN)/python scripts/check_site.py .cache/site
 
 bench: $(VENV)/.bench  ## The machine, speed as ratios within one run, serial share, cost curves, memory, storing, reading, rivals

@@ -34,6 +34,7 @@ PRINTED = {
     "figures": "files written",
     "report": "Report written",
     "table": "\\toprule",
+    "graph": "Graph written",
     "memberships": "communities of",
     "surprises": "least expected counts",
     "predict": "expected low high",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from allocore.model.modes import Mode
     from allocore.posterior.check import Check
     from allocore.posterior.evaluate import Evaluation
-    from allocore.results import Posterior, diff, open_run, paper_table, write_report
+    from allocore.results import Posterior, diff, open_run, paper_table, write_graph, write_report
     from allocore.tensor.concat import concat
     from allocore.tensor.count_tensor import CountTensor
     from allocore.tensor.event_report import EventReport
@@ -80,6 +80,7 @@ _HOMES = {
     "paper_table": "results",
     "read_events": "events.read_events",
     "select_budget": "comparison.select_budget",
+    "write_graph": "results",
     "write_report": "results",
 }
 
@@ -124,6 +125,7 @@ __all__ = [
     "paper_table",
     "read_events",
     "select_budget",
+    "write_graph",
     "write_report",
 ]
 

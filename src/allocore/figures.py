@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from allocore.report.figures import check as _check
     from allocore.report.figures import classes as _classes
     from allocore.report.figures import core_map, heat_map, network, predictions, run
+    from allocore.report.figures import motif as _motif
     from allocore.report.figures import over_time as _over_time
     from allocore.report.figures.predictions import forecast as forecast
     from allocore.report.figures.predictions import ppd as ppd
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     effective_shape = _of_posterior(run.effective_shape)
     factors = _of_posterior(heat_map.factors)
     mass = _of_posterior(run.mass)
+    motif = _of_posterior(_motif.motif)
     one_class = _of_posterior(_classes.one_class)
     over_time = _of_posterior(_over_time.over_time)
     traces = _of_posterior(run.traces)
@@ -99,14 +101,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "adjacency": "network", "calibration": "predictions", "check": "check", "classes": "classes",
     "communities": "network", "core": "core_map", "effective_shape": "run", "factors": "heat_map",
-    "forecast": "predictions", "mass": "run", "one_class": "classes", "over_time": "over_time", "ppd": "predictions",
-    "traces": "run", "write_all": "run",
+    "forecast": "predictions", "mass": "run", "motif": "motif", "one_class": "classes", "over_time": "over_time",
+    "ppd": "predictions", "traces": "run", "write_all": "run",
 }  # fmt: skip
 _NOT_OF_A_POSTERIOR = ("forecast", "ppd")
 
 __all__ = [
     "adjacency", "calibration", "check", "classes", "communities", "core", "effective_shape", "factors", "forecast",
-    "mass", "one_class", "over_time", "ppd", "traces", "write_all",
+    "mass", "motif", "one_class", "over_time", "ppd", "traces", "write_all",
 ]  # fmt: skip
 
 

@@ -43,11 +43,13 @@ from allocore.tensor.files import as_tensor
 from allocore.tensor.holdout import HeldOut
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
     import xarray as xr
 
     from allocore.classes.consensus import Consensus
     from allocore.classes.diff import Diff
+    from allocore.classes.graphs import GraphKind
     from allocore.classes.memberships import MembershipTable
     from allocore.classes.numbering import Numbers
     from allocore.classes.reproducibility import Reproducibility
@@ -838,6 +840,59 @@ class Posterior:
         """
         return self.consensus(progress=progress).memberships(mode, progress=progress).frame(what)
 
+    def to_networkx(
+        self,
+        kind: "GraphKind" = "communities",
+        *,
+        modes: Sequence[str | int] | None = None,
+        least: float = 0.5,
+        progress: bool = True,
+    ) -> "nx.Graph":
+        """Return the results as a graph of networkx, to analyse, draw or write it with other tools.
+
+        "communities": who acts on whom. The nodes are the communities of `memberships`, with their name as `label`,
+        their number as `community`, `share` of all expected counts, number of `nodes`, and `classes`. The weight of an
+        edge is the expected count of the classes from the one community to the other; `share` is its part of the total,
+        and `top` names the heaviest labels of the next mode that is not time. Modes that are not tied have communities
+        of their own, named with their `mode`.
+
+        "classes": the classes of the consensus, undirected. The weight of an edge is the expected number of factors
+        that two classes share: the sum over modes of the probabilities `<mode>_sharing`.
+
+        "expected": the nodes of the tensor, such as countries, with their main `community`, its `probability`, and the
+        `share` of the node in it; in each of two modes that are not tied, `<mode>_community` and so on. The weight of
+        an edge is the expected count of the pair over its observed cells, the mean of up to 100 draws, and `observed`
+        its count in the data.
+
+        Parameters
+        ----------
+        kind : {"communities", "classes", "expected"}
+            What the nodes are.
+        modes : sequence of two str or int, optional
+            The two modes of the network; by default those with the same labels.
+        least : float
+            The least weight of an edge; those with less are left out.
+        progress : bool
+            Whether to show progress.
+
+        Returns
+        -------
+        networkx.DiGraph or networkx.Graph
+            Needs networkx.
+
+        Examples
+        --------
+        >>> graph = post.to_networkx("expected", modes=["origin", "carrier"], least=100)
+        >>> graph
+        <networkx.classes.digraph.DiGraph object at ...>
+        >>> sorted(graph["EWR"]["UA"])
+        ['observed', 'weight']
+        """
+        from allocore.classes.graphs import graph_of
+
+        record = drawn(self._record)
+        return graph_of(record, self.consensus(progress=progress), kind, modes, least, self._threads, progress)
+
     def reproducibility(self, *, progress: bool = True) -> "Reproducibility":
         """Return how well sets of the chains agree on the classes: would another run find the same?
 
@@ -1288,6 +1343,50 @@ def write_report(
 
     post = as_posterior(posterior, "posterior")
     return write_page(post, path, title=title, draw=draw, chain=chain, surprises=surprises, horizon=horizon)
+
+
+def write_graph(
+    posterior: Fitted,
+    path: str | os.PathLike[str],
+    kind: "GraphKind" = "communities",
+    *,
+    modes: Sequence[str | int] | None = None,
+    least: float = 0.5,
+) -> Path:
+    """Write the results as a graph that Gephi, igraph and other tools read: GraphML, or the edges as a table.
+
+    Parameters
+    ----------
+    posterior : Posterior, fitted model or path
+        A posterior, a fitted model, or the folder of a run.
+    path : str or path
+        The file to write or replace: .graphml, or .csv, .tsv or .parquet for a table with a row for each edge and the
+        columns source, target, weight and so on. Folders are created.
+    kind, modes, least : optional
+        As for `Posterior.to_networkx`.
+
+    Returns
+    -------
+    pathlib.Path
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> import tempfile
+    >>> import allocore as ac
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = ac.write_graph(post, pathlib.Path(folder) / "classes.csv", "classes")
+    ...     file.read_text().splitlines()[0]
+    'source,target,weight,origin_sharing,destination_sharing,carrier_sharing,month_sharing,hour_sharing'
+    """
+    from allocore.classes.graphs import check_graph_file, write_graph
+
+    target = Path(path)
+    check_graph_file(target, "path")
+    graph = as_posterior(posterior, "posterior").to_networkx(kind, modes=modes, least=least)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_graph(graph, target)
+    return target
 
 
 def paper_table(

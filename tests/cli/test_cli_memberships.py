@@ -45,3 +45,25 @@ def test_a_mode_that_does_not_exist_is_refused(run, stored_run):
         repr("whom"),
         "must be one of the modes who, what, when",
     )
+
+
+def test_a_graph_is_written_as_from_python(run, stored_run, tmp_path):
+    path = tmp_path / "graph.graphml"
+    code, out, _ = run("graph", stored_run, "--kind", "expected", "--modes", "who,2", "--least", 2, "--out", path)
+    assert (code, as_words(out)) == (0, f"Graph written to {path}")
+    ac.write_graph(stored_run, tmp_path / "same.graphml", "expected", modes=["who", "when"], least=2)
+    assert path.read_bytes() == (tmp_path / "same.graphml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--out", "graph.gexf"), "--out"),
+        (("--out", "a.csv", "--kind", "nodes"), "--kind"),
+        (("--out", "a.csv", "--modes", "who"), "--modes"),
+        (("--out", "a.csv", "--modes", "who,what", "--least", -1), "--least"),
+    ],
+)
+def test_a_graph_that_cannot_be_written_is_refused(run, stored_run, tmp_path, monkeypatch, options, named):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(run("graph", stored_run, *options), named)

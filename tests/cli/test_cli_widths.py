@@ -88,7 +88,7 @@ def test_new_rows_and_their_numbers_are_whole(run, run_of_long_labels, tmp_path)
 
 def test_select_budget_prints_a_table_that_says_what_was_chosen(run, run_of_long_labels, monkeypatch):
     monkeypatch.setattr("allocore.comparison.compare.JobProcesses", JobsHere)
-    few = ("--budgets", "2,3", "--splits", 2, "--hold-out", 0.2, "--jobs", 1)
+    few = ("--budgets", "2,3", "--splits", 2, "--hold-out", 0.2, "--jobs", 1, "--likelihood", "poisson")
     code, out, _ = run("select-budget", run_of_long_labels.parent / "y.npz", *few, *QUICK)
     assert code == 0
     assert_whole(out, ["chosen"])

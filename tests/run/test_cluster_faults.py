@@ -28,7 +28,7 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 def told_by(what, folder):
     command = [PYTHON, "-m", "support.cluster_faults", what, str(folder)]
     tests = Path(__file__).parents[1]
-    told = subprocess.run(command, cwd=tests, capture_output=True, text=True, timeout=200, check=False)
+    told = subprocess.run(command, cwd=tests, capture_output=True, text=True, timeout=5 * WAIT, check=False)
     assert told.returncode == 0, told.stderr[-3000:]
     *lines, last = told.stdout.splitlines()
     assert last == "all is there"
@@ -38,7 +38,7 @@ def told_by(what, folder):
 @pytest.mark.slow
 def test_workers_are_killed_at_random_moments_their_nannies_start_them_again_and_no_byte_changes(tmp_path):
     kills = [line for line in told_by("killed", tmp_path) if line.startswith("killed")]
-    assert len(kills) >= 10
+    assert len(kills) >= 8
     assert len(set(kills)) == len(kills), "each process is killed once"
 
 
@@ -49,7 +49,7 @@ def test_workers_come_late_are_slow_and_leave_politely_and_no_byte_changes(tmp_p
 
 @pytest.mark.slow
 def test_workers_that_thin_shards_are_killed_at_random_moments_and_no_byte_changes(tmp_path):
-    assert len([line for line in told_by("sharded", tmp_path) if line.startswith("killed")]) >= 10
+    assert len([line for line in told_by("sharded", tmp_path) if line.startswith("killed")]) >= 8
 
 
 @pytest.mark.slow

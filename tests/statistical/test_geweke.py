@@ -61,10 +61,15 @@ def test_prior_and_a_short_chain_agree():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", [NONE, SOME], ids=["complete", "missing"])
 @pytest.mark.parametrize("name", SPECS)
-def test_prior_and_chain_agree(name, missing):
-    assert evidence_against(SPECS[name], missing) > 1e-3
+def test_prior_and_chain_agree(name):
+    assert evidence_against(SPECS[name], SOME) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["allocore", "split-merge", "tucker"])
+def test_prior_and_chain_agree_if_no_cell_is_missing(name):
+    assert evidence_against(SPECS[name], NONE) > 1e-3
 
 
 def wrong_exposure(monkeypatch):

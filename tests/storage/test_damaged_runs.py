@@ -79,14 +79,9 @@ def check_damages(whole, folder, seeds, attempts):
 
 
 @pytest.mark.slow
-def test_damage_at_random_is_told_in_a_sentence_or_does_no_harm(whole, tmp_path):
-    assert 0.2 < check_damages(whole, tmp_path, range(40), [ac.open_run]) < 1.0
-
-
-@pytest.mark.slow
-def test_much_damage_at_random_is_told_or_does_no_harm_to_reading_and_to_continuing(whole, tmp_path):
+def test_damage_at_random_is_told_in_a_sentence_or_does_no_harm_to_reading_and_to_continuing(whole, tmp_path):
     attempts = [ac.open_run, lambda path: ac.AlloCore.resume(path, progress=False)]
-    assert check_damages(whole, tmp_path, range(1000, 1150), attempts) > 0.2
+    assert 0.2 < check_damages(whole, tmp_path, range(1000, 1150), attempts) < 1.0
 
 
 OTHERS = [

@@ -1,10 +1,10 @@
 """Runs on a real Dask cluster to which something happens. A program of its own: python cluster_faults.py WHAT FOLDER
 
-    killed       workers of a LocalCluster are killed by SIGKILL, twelve times, and their nannies start them again
+    killed       workers of a LocalCluster are killed by SIGKILL, eight times, and their nannies start them again
     moody        a run begins without any worker; one comes late, and another; one is stopped by SIGSTOP for some
                  seconds, and one is retired while it makes sweeps
     compared     workers are killed while they fit the models of a comparison
-    sharded      workers that thin the shards of one tensor are killed, twelve times
+    sharded      workers that thin the shards of one tensor are killed, eight times
     sharded-moody    as moody, for workers that thin shards
 
 Each ends by comparing all bytes with those of an undisturbed run in this process. Prints a line for everything that
@@ -29,7 +29,7 @@ from support.cluster_runs import TENSOR, WAIT, fitted, sweeps_on_disk, until
 from support.same_draws import assert_same
 
 LOCAL = {"threads_per_worker": 1, "dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
-KILLS = 12
+KILLS = 8
 
 
 def while_fitting(client, path, happens, tensor=None):

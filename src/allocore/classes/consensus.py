@@ -19,7 +19,9 @@ from allocore._text import plural
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
 from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
 from allocore.classes.memberships import Memberships, find_memberships
+from allocore.classes.motifs import PERMUTATIONS, find_motifs, motif_table
 from allocore.classes.names import classes_html, names_of
+from allocore.classes.networks import Modes
 from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
 from allocore.classes.reproducibility import LEAST_CHAINS, Reproducibility, judge_reproducibility
@@ -499,6 +501,38 @@ class Consensus:
         modes = range(len(self.summary.modes)) if mode is None else [self._record.tensor.mode(mode)]
         held = self.estimates.held.astype(np.int64)
         return sharing_pairs(self.summary, np.einsum("ndc,nde->ce", held, held), modes, least)
+
+    def motifs(self, modes: Modes = None, *, permutations: int = PERMUTATIONS, seed: int = 0) -> pd.DataFrame:
+        """Return patterns of two or three classes that recur between different groups of actors.
+
+        Factors of the two modes of actors, such as senders and receivers, are one party if their labels are similar (a
+        cosine of at least 0.6), and action factors are one topic if they are almost the same (0.9). A pair of parties,
+        a and b, has a motif such as "a fights b, b protests" if it has a class for each part, and the profiles of these
+        classes over time coincide (a cosine of at least 0.6).
+
+        Parameters
+        ----------
+        modes : sequence of two str or int, optional
+            The two modes of the actors, by name or number; by default those with the same labels.
+        permutations : int
+            How often topics are permuted among the classes, which keep their actors and times.
+        seed : int
+            The seed of the permutations.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per motif and pair of parties, the least probable motif first: the number of the `motif`, its
+            `pattern` in words, the number of `pairs` with it, the number `expected` by chance, the probability `p` of
+            as many by chance, adjusted for all motifs, the labels of the two parties, `a` and `b`, and the numbers of
+            the `classes`, in the order of the pattern. A motif of a longer one with the same pairs is left out.
+
+        Examples
+        --------
+        >>> list(post.consensus().motifs(["origin", "destination"]).columns)
+        ['motif', 'pattern', 'pairs', 'expected', 'p', 'a', 'b', 'classes']
+        """
+        return motif_table(self.summary, find_motifs(self.summary, modes, permutations, seed))
 
     def to_frame(self, what: TidyTable = "profiles", top: int = 5) -> pd.DataFrame:
         """Return the consensus as a tidy table, for R, a database or a plot: plain numbers and texts, no index.

@@ -69,12 +69,12 @@ def _name(tensor: CountTensor, pair: tuple[int, int] | None, profiles: Sequence[
         if pair is not None and mode == pair[0]:
             parts.append(_ends(tensor, pair, profile, profiles[pair[1]]))
         elif pair is None or mode != pair[1]:
-            parts.append(_short(profile))
+            parts.append(short_name(profile))
     return " · ".join(part for part in parts if part) or "evenly over everything"
 
 
-def _short(profile: Profile) -> str:
-    """The heaviest label, and the second one if the first has less than half; nothing if no label stands out."""
+def short_name(profile: Profile) -> str:
+    """Return the heaviest label, and the second one if the first has less than half; nothing if none stands out."""
     if profile.empty or profile.even:
         return ""
     share_D = profile.share_D
@@ -99,7 +99,7 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
         partners = _partners(mode.labels, others_D / (others_D.sum() or 1.0))
         return f"between {mode.join_labels([hub], before_numbers)} and {partners}"
     if sender_D @ receiver_D / np.sqrt((sender_D @ sender_D) * (receiver_D @ receiver_D)) < _ALIKE:
-        return f"{_short(sender) or 'everyone'} → {_short(receiver) or 'everyone'}"
+        return f"{short_name(sender) or 'everyone'} → {short_name(receiver) or 'everyone'}"
     if sender.even:
         return "among all"
     share_D = (sender_D + receiver_D) / 2.0

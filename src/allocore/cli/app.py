@@ -51,7 +51,7 @@ EXIT_CODES = {
 _COMMANDS = {
     "Get started": ("demo", "info", "tensor"),
     "Fit": ("fit", "resume"),
-    "Look at results": ("summary", "memberships", "diff", "surprises", "report", "figures", "table"),
+    "Look at results": ("summary", "memberships", "diff", "surprises", "report", "figures", "table", "graph"),
     "Predict and evaluate": ("predict", "evaluate", "check", "fold-in", "forecast"),
     "Choose a model": ("compare", "select-budget"),
 }

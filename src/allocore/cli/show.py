@@ -202,6 +202,50 @@ def memberships(
 
 @app.command()
 @takes_output
+def graph(
+    *,
+    run: RunPath,
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="communities: who acts on whom; classes: which of them share factors; expected: nodes of the tensor, "
+            "with the expected counts of each pair."
+        ),
+    ] = "communities",
+    modes: Annotated[
+        str | None,
+        typer.Option(help="The two modes, such as sender,receiver; by default those with the same labels."),
+    ] = None,
+    least: Annotated[float, typer.Option(help="Least weight of an edge; those with less are left out.")] = 0.5,
+    out: Annotated[
+        Path,
+        typer.Option(help="Write to this file: .graphml, or .csv, .tsv or .parquet for a table with a row per edge."),
+    ],
+    on_error: OnError = "raise",
+    console: Output,
+) -> None:
+    """Write the results as a graph for Gephi, igraph, netify or networkx.
+
+    The weight of an edge is an expected count, or, between classes, the expected number of factors that they share.
+
+    allocore graph run.zarr --out communities.graphml
+
+    allocore graph run.zarr --kind expected --least 5 --out edges.csv
+    """
+    from allocore.classes.graphs import check_graph_file
+    from allocore.results import write_graph
+
+    check_graph_file(out, "out")
+    check_file("out", out)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    names = posterior.tensor.mode_names
+    pair = None if modes is None else [mode_given(each, names) for each in modes.split(",")]
+    write_graph(posterior, out, kind, modes=pair, least=least)  # type: ignore[arg-type]
+    console.wrote(out, f"Graph written to {out}")
+
+
+@app.command()
+@takes_output
 def surprises(
     *,
     run: RunPath,

@@ -133,12 +133,12 @@ def test_classes_are_asked_for_by_number():
 def test_weak_classes_come_last_below_a_faint_heading():
     page = figures.classes(consensus()).axes[0]
     assert headings(page) == ["Class 7", "Class 0", "Class 5", "Class 3"]
-    (apart,) = artists(page, "apart")
+    (apart,) = artists(page, "section")
     assert apart.get_text() == APART
     tops = {text.get_text(): text.get_position()[1] for text in page.texts}
     assert tops["Class 5"] > tops[APART] > tops["Class 3"]
-    assert not artists(figures.classes(consensus(), rows=3).axes[0], "apart")
-    assert not artists(figures.classes(consensus(), [3, 7]).axes[0], "apart"), "the order asked for is kept"
+    assert not artists(figures.classes(consensus(), rows=3).axes[0], "section")
+    assert not artists(figures.classes(consensus(), [3, 7]).axes[0], "section"), "the order asked for is kept"
 
 
 def test_nothing_on_a_page_of_classes_overlaps():

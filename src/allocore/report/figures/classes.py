@@ -34,7 +34,7 @@ from allocore.report.fit import Fit, shown_summary
 
 THRESHOLD = 0.02  # of the paper, below which stems are grey
 _ROW = 1.66
-_CAPTION, _APART, _NAME_LINE = 0.2, 0.26, 0.15
+_CAPTION, _SECTION, _NAME_LINE = 0.2, 0.26, 0.15
 _HEADING, _TITLES, _LABELS, _BELOW = 0.36, 0.3, 0.16, 0.12
 _LEFT, _GAP = 0.4, 0.12  # the room to the left of a panel, with and without numbers at its axis
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
@@ -155,16 +155,29 @@ def _places(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
 
 
 def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
+    """A page of classes. Small and weak classes have a heading, unless the classes are in another order."""
+    apart = [bool(summary.apart_C[place]) for place in places]
+    headings = {apart.index(True): APART} if True in apart and apart == sorted(apart) else {}
+    return class_page(summary, places, headings, ax, top, threshold, _caption(summary, places, threshold))
+
+
+def class_page(
+    summary: ClassSummary,
+    places: list[int],
+    sections: dict[int, str],
+    ax: Axes | None,
+    top: int,
+    threshold: float,
+    caption: str,
+) -> Figure | Axes:
+    """Draw classes one below another; `sections` are headings, each by the turn of the first class below it."""
     top = whole_number("top", top)
     if not isinstance(threshold, int | float | np.floating) or not 0.0 <= threshold <= 1.0:
         raise InputError("threshold", threshold, "must be a share from 0 to 1")
     with style.look():
         wishes = _wishes(summary, places, top, threshold)
         lines = _mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
-        # Small and weakly supported classes have a heading, unless the classes are in another order.
-        apart = [bool(summary.apart_C[place]) for place in places]
-        strong = apart.index(True) if apart == sorted(apart) and True in apart else len(places)
-        above = _CAPTION + _APART * (strong < len(places))
+        above = _CAPTION + _SECTION * len(sections)
         # The width of a page, or up to a quarter more if the names need it; more only if a mode is very wide.
         wide = style.WIDTH
         for line in lines:
@@ -183,9 +196,11 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
         samples += [style.Sample("90% interval", style.GREY, _PALE)] if summary.is_consensus else []
         style.name_samples(sheet, _GAP + width(source, style.SMALL) / 72 + 0.25, 0.04, samples)
         for turn, place in enumerate(places):
-            upper = _CAPTION + sum(headings[:turn]) + turn * len(lines) * high + _APART * (turn >= strong)
-            if turn == strong:
-                sheet.text(_GAP, upper - _APART + 0.08, APART, color=style.FAINT, weight="bold", gid="apart")
+            begun = sum(first <= turn for first in sections)
+            upper = _CAPTION + sum(headings[:turn]) + turn * len(lines) * high + _SECTION * begun
+            if turn in sections:
+                words = shorten(sections[turn], (sheet.width - 2 * _GAP) * 72, style.NORMAL, bold=True)
+                sheet.text(_GAP, upper - _SECTION + 0.08, words, color=style.GREY, weight="bold", gid="section")
             _write_heading(sheet, summary, place, upper, titles[turn])
             for number, line in enumerate(lines):
                 slots = _slots(_on_line(summary.modes, line), _on_line(wishes, line), sheet.width)
@@ -195,7 +210,7 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
                     colour = style.mode_colours(summary.modes)[mode]
                     _write_title(panel, summary, place, mode, colour, slot)
                     draw_stems(panel, summary.profile(place, mode), colour, top, threshold, slot.beside * 72)
-        return figure_or_axes(sheet.ax, ax, _caption(summary, places, threshold))
+        return figure_or_axes(sheet.ax, ax, caption)
 
 
 def _caption(summary: ClassSummary, places: list[int], threshold: float) -> str:

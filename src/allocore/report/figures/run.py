@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from allocore._io import result_file
 from allocore._text import plural
+from allocore.classes.motifs import CHANCE, motifs_of_actors
 from allocore.classes.names import source_words
 from allocore.classes.summary import ShownDraw
 from allocore.errors import NO_VALUE, InputError, whole_number
@@ -22,6 +23,7 @@ from allocore.report.figures import style
 from allocore.report.figures.classes import classes, classes_on_page
 from allocore.report.figures.core_map import core
 from allocore.report.figures.heat_map import factors
+from allocore.report.figures.motif import motif
 from allocore.report.figures.network import adjacency, communities
 from allocore.report.figures.over_time import MOST_PANELS, over_time, time_mode
 from allocore.report.figures.predictions import calibration
@@ -305,9 +307,10 @@ def write_all(
     """Write all figures of a run into a folder. The folder is created if it does not exist; old files are replaced.
 
     `classes-1`, `classes-2` and so on are pages of the largest classes. The others are named after the functions:
-    `over-time` if there is a mode of time, `core`, `communities` and `adjacency` if two modes have the same labels (the
-    latter of the consensus only), `factors-<mode>`, `mass`, `effective-shape`, `traces`, and `calibration` if the run
-    has held-out cells. A run without draws has only `traces`. `captions.md` has a caption for each figure.
+    `over-time` if there is a mode of time, `core`, `communities`, `adjacency` (of the consensus) and `motif` (if one
+    recurs more often than by chance) if two modes have the same labels, `factors-<mode>`, `mass`, `effective-shape`,
+    `traces`, and `calibration` if the run has held-out cells. A run without draws has only `traces`. `captions.md` has
+    a caption for each figure.
 
     Parameters
     ----------
@@ -384,6 +387,8 @@ def _figures(post: Fit, rows: int, on_page: int | None, draw: ShownDraw, chain: 
             yield "communities", partial(communities, post, draw=draw, chain=chain)
             if summary.is_consensus:
                 yield "adjacency", partial(adjacency, post)
+            if any(each.p <= CHANCE for each in motifs_of_actors(summary)):
+                yield "motif", partial(motif, post, draw=draw, chain=chain)
         for mode, name in enumerate(file_names(post.record.tensor.mode_names)):
             yield f"factors-{name}", partial(factors, post, mode, draw=draw, chain=chain)
         yield "mass", partial(mass, post, draw=draw, chain=chain)

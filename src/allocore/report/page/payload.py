@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.classes.motifs import CHANCE, motifs_of_actors
 from allocore.classes.names import sharers_of, support_words
 from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownDraw, ShownMode
 from allocore.classes.tables import top_cells
@@ -25,7 +26,7 @@ from allocore.findings import sentences
 from allocore.forecast.forecast import Forecast
 from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
-from allocore.posterior.check import check_rows
+from allocore.posterior.check import check_rows, network_modes
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
 from allocore.report.fit import Fit
 from allocore.report.terminal import diagnosis_rows, progress_line, settings_line
@@ -44,6 +45,7 @@ _TRACE_POINTS = 400
 _TOP_CELLS = 6
 _MOST_SHARERS = 6
 _FORECAST_CLASSES = 12
+_MOST_MOTIFS = 10
 _MOST_16_BITS = 65535
 
 
@@ -83,6 +85,7 @@ def payload(
         "modes": [_mode(summary, columns) for columns in modes],
         "classes": _classes(summary, modes),
         "cells": _cells(posterior, summary),
+        "motifs": _motifs(summary),
         "surprises": None if surprises is None else _surprises(surprises, summary),
         "forecast": None if forecast is None else _forecast(forecast, summary),
         "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
@@ -272,6 +275,23 @@ def _cells(posterior: Fit, summary: ClassSummary) -> dict[str, Any]:
         "labels": [list(seen) for seen in known],
         "ofClass": rows,
     }
+
+
+def _motifs(summary: ClassSummary) -> list[dict[str, Any]] | None:
+    """The patterns that recur more often than by chance; None without actors."""
+    if network_modes(summary.tensor) is None:
+        return None
+    return [
+        {
+            "roles": motif.roles,
+            "pairs": len(motif.occurrences),
+            "expected": _number(motif.expected),
+            "p": _number(motif.p),
+            "occurrences": [each._asdict() for each in motif.occurrences],
+        }
+        for motif in motifs_of_actors(summary)
+        if motif.p <= CHANCE
+    ][:_MOST_MOTIFS]
 
 
 def _forecast(forecast: Forecast, summary: ClassSummary) -> dict[str, Any]:

@@ -71,6 +71,7 @@ function classPanels() {
       ),
     ),
     panel("The most shared factors", sharedFactors()),
+    given.motifs ? panel("Patterns that recur", recurringPatterns()) : null,
     panel("Where the classes lie in the core", coreFigure()),
   ];
 }
@@ -139,6 +140,47 @@ function sharedFactors() {
       ? make("p", { class: "quiet" }, `and ${all.length - rows.length} more shared factors`)
       : null,
   );
+}
+
+// Patterns of classes that recur between different parties, with the classes of each pair.
+function recurringPatterns() {
+  const chance = "than if topics did not depend on who acts on whom, and when";
+  if (!given.motifs.length)
+    return make("p", { class: "quiet" }, `No pattern of two or three classes recurs more often ${chance}.`);
+  return [
+    make(
+      "p",
+      { class: "quiet" },
+      `Topics that classes between two parties, a and b, have at the same time. They recur more often ${chance}; `,
+      "p is the probability of that, adjusted for all patterns.",
+    ),
+    given.motifs.map((motif) => [
+      make(
+        "h3",
+        {},
+        motif.roles.map(([arrow, topic], n) => [n ? "; " : "", `${arrow}: `, bdi(topic)]),
+      ),
+      make(
+        "p",
+        {},
+        `${plural(motif.pairs, "pair")} of parties, ${motif.expected.toFixed(1)} by chance `,
+        `(p = ${motif.p.toFixed(3)}).`,
+      ),
+      make(
+        "div",
+        { class: "tablebox" },
+        simpleTable(
+          ["a", "b", "classes"],
+          motif.occurrences.map(({ a, b, places }) => [
+            bdi(a),
+            bdi(b),
+            places.map((place, n) => [n ? make("br") : "", namedLink(classes[place])]),
+          ]),
+          "Pairs of parties that have the pattern",
+        ),
+      ),
+    ]),
+  ];
 }
 
 // A symbol and a word for each level, so that nobody needs to see its colour.
