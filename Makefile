@@ -95,7 +95,7 @@ test-lowest: $(VENV)/bin/python  ## With the lowest versions of pyproject.toml
 	rm -rf .cache/lowest && mkdir -p .cache
 	$(BIN)/python -m venv .cache/lowest
 	$(BIN)/python scripts/lowest_versions.py > .cache/lowest.txt
-	.cache/lowest/bin/python -m pip install --quiet --constraint .cache/lowest.txt -e '.[dev]'
+	.cache/lowest/bin/python -m pip install --quiet --no-compile --constraint .cache/lowest.txt -e '.[dev]'
 	NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-lowest .cache/lowest/bin/python -m pytest $(AS_USERS_SEE) $(OTHER_VERSIONS)
 
 test-newest:  ## With the newest versions there are, on Python 3.14 or 3.13 if the machine has it
@@ -104,7 +104,7 @@ ifeq ($(NEWEST_PYTHON),)
 else
 	rm -rf .cache/newest && mkdir -p .cache
 	$(NEWEST_PYTHON) -m venv .cache/newest
-	.cache/newest/bin/python -m pip install --quiet -e '.[dev]'
+	.cache/newest/bin/python -m pip install --quiet --no-compile -e '.[dev]'
 	NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-newest .cache/newest/bin/python -m pytest $(AS_USERS_SEE) $(OTHER_VERSIONS)
 endif
 

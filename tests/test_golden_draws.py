@@ -46,6 +46,8 @@ GOLDEN = {
         "cp-nb": "e4ac9eba5703f450ba8d16766514fb26",
         "tucker-bernoulli": "efab0333288a36acc410211dfc4843d3",
         "infer-budget-nb": "50e5bc94c883460ffeee4bb578a90488",
+        "tied": "1ba9e2ad9e0982ce142e685d5a7110fc",
+        "tied-cp-nb-infer": "fd6f6092fd84f3cc64256ea3443a7401",
         "nntuck-missing": "c85267cd02b51eb415b1b09b66852cdb",
     },
 }
@@ -61,6 +63,11 @@ def tensor(missing=True):
     counts = rng.poisson(np.where(same, 2.0, 0.05)) * np.where(rng.random(shape) < 0.01, 400, 1)
     Y = ac.as_tensor(counts)
     return Y.with_missing(MISSING) if missing else Y
+
+
+def network():
+    """The same counts between two modes of the same labels."""
+    return tensor().select(mode_0=range(20)).mask_diagonal((0, 1))
 
 
 CHAINS = {
@@ -81,6 +88,8 @@ CHAINS = {
     "cp-nb": lambda: ac.CP(8, e0="infer", **BURSTS, **CHAIN).fit(tensor()),
     "tucker-bernoulli": lambda: ac.Tucker((3, 4, 2), likelihood="bernoulli", **CHAIN).fit(tensor().binarize()),
     "infer-budget-nb": lambda: ac.AlloCore("infer", max_budget=20, e0="infer", **BURSTS, **CHAIN).fit(tensor()),
+    "tied": lambda: ac.AlloCore(12, tied=(0, 1), **POISSON).fit(network()),
+    "tied-cp-nb-infer": lambda: ac.CP(8, tied=(0, 1), e0="infer", dispersion_by=1, **BURSTS, **CHAIN).fit(network()),
     "nntuck-missing": lambda: ac.NNTuck((3, 4, 2), restarts=2, max_iter=30, seed=5, progress=False).fit(tensor()),
 }
 

@@ -285,8 +285,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "{high}).",
     # Forecasts
     "incomplete-past": "Not compared because incomplete: {periods:days observed}.{last: The last period is one of "
-    "them, so the forecast may start too low: read the events with incomplete='drop' (--incomplete drop), and fit "
-    "again.|}",
+    "them, so the forecast may start too low: read the events with incomplete='exposure' or 'drop' (--incomplete), and "
+    "fit again.|}",
     "incomplete-not-scored": "Not scored because incomplete: {periods:days observed}.",
     "cells-never-observed": "Sums leave out {cells:count cell} of each period, which {cells:was|were} held out or "
     "never observed.",
@@ -324,12 +324,15 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
 
 
 @_writes("incomplete-periods")
-def _incomplete_periods(periods: Mapping[str, Sequence[int]], dropped: bool) -> str:
+def _incomplete_periods(periods: Mapping[str, Sequence[int]], incomplete: str) -> str:
     which = _days_observed(periods)
-    if dropped:
+    if incomplete == "drop":
         return f"left out as incomplete: {which}"
+    found = f"{plural(len(periods), 'period')} may be incomplete: {which}"
+    if incomplete == "exposure":
+        return f"{found}; fits allow for the days that were not observed"
     pronoun = "it" if len(periods) == 1 else "them"
-    return f"{plural(len(periods), 'period')} may be incomplete: {which}; `incomplete='drop'` leaves {pronoun} out"
+    return f"{found}; `incomplete='exposure'` makes fits allow for this, `incomplete='drop'` leaves {pronoun} out"
 
 
 @_writes("predictive-error")

@@ -677,7 +677,8 @@ class Posterior:
             What to do with labels of the other modes that have counts but are not in the fit: raise an error, or leave
             them out with a warning. If the new tensor has a report, the report says so too.
         exposure : sequence of float, mapping or Series, optional
-            The known weights of the new rows, as for `ac.Mode`. Required if the fit has exposures for this mode.
+            The known weights of the new rows, as for `ac.Mode`. Required if the fit has exposures for this mode, unless
+            `read_events` weighed the new rows by their days.
         sweeps : int
             Sweeps of the Gibbs sampler for each draw. Rows with very many counts may need more.
         seed : int, optional
@@ -740,7 +741,8 @@ class Posterior:
         season : int, "auto" or None, default "auto"
             The season in periods, or None. By default a year (a week for days) if the data have three or more.
         exposure : sequence of float, or mapping or Series from labels to floats, optional
-            The known weights of the coming periods. Required if the fit has exposures for its periods.
+            The known weights of the coming periods. Required if the fit has exposures for its periods, unless
+            `read_events` weighed these by their days: coming periods then have all their days.
         seed : int, default 0
             The same seed gives the same forecast.
 
@@ -1306,8 +1308,8 @@ def write_report(
     """Write a run as one HTML page that opens in any browser and needs no network.
 
     The page shows the classes, by default those of the consensus, with search, maps, charts and top cells, the factors
-    they share, classes side by side, the health of the chains, the forecast of the coming periods, and the least
-    expected cells.
+    they share, classes side by side, the nodes of a network with their communities, partners and times, the health of
+    the chains, the forecast of the coming periods, and the least expected cells.
 
     Parameters
     ----------

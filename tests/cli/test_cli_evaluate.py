@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
-from support.command_line import as_words, assert_refused
+from support.command_line import as_words, assert_refused, error_of
 
 QUICK = ["--burn-in", 4, "--draws", 6, "--thin", 1, "--chains", 2, "--seed", 3, "--threads", 1]
 
@@ -72,10 +72,9 @@ def test_a_test_set_may_be_a_tensor_or_a_table(run, held_out_run, tensor, tmp_pa
 
 def test_training_cells_are_scored_on_request_only(run, held_out_run, tensor, tmp_path):
     tensor.save(tmp_path / "all.npz")
-    code, _, err = run("evaluate", held_out_run, tmp_path / "all.npz")
-    assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith("allocore: error: TEST must have only cells that were missing in training")
-    assert "Set --allow-training to score them too" in err
+    error = error_of(run("evaluate", held_out_run, tmp_path / "all.npz", "--json"))
+    assert (error["option"], error["value"]) == ("TEST", None)
+    assert "--allow-training" in error["sentence"]
     code, out, err = run("evaluate", held_out_run, tmp_path / "all.npz", "--allow-training")
     assert (code, err) == (0, "")
     assert f"Scored: {tensor.volume} cells" in as_words(out)

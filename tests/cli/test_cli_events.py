@@ -34,7 +34,7 @@ def sales(tmp_path):
 
 def allocore(folder, *words):
     command = [sys.executable, "-m", "allocore.cli", *(str(word) for word in words)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 def test_fit_takes_a_table_and_prints_the_report_and_the_classes(run, sales, tmp_path):
@@ -319,8 +319,7 @@ def test_an_error_about_absent_modes_can_be_typed(run, sales, tmp_path):
 
 def test_a_table_without_a_header_is_read_with_a_flag(run, tmp_path):
     (tmp_path / "e.csv").write_text("2024-01-03,Chad,Mali\n2024-01-04,Mali,Chad\n")
-    code, _, err = run("info", tmp_path / "e.csv")
-    assert (code, "looks like data" in err, "--no-header counts it" in err) == (2, True, True)
+    assert "--no-header" in error_of(run("info", tmp_path / "e.csv", "--json"))["sentence"]
     words = ("--no-header", "--modes", "column_2,column_3", "--time", "column_1")
     code, out, err = run("info", tmp_path / "e.csv", *words)
     assert (code, err) == (0, "")

@@ -1,5 +1,7 @@
 """allocore fit --exposure, and the weights of new rows and of coming periods."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -44,6 +46,37 @@ def test_weights_in_a_file_are_those_of_the_fit(run, folder, fitted, tmp_path):
     post = ac.open_run(tmp_path / "run")
     assert post.exposure("month").tolist() == WEIGHTS
     assert post.core_values.tobytes() == fitted.core_values.tobytes()
+
+
+def test_events_are_weighed_by_their_days_from_the_table_to_the_forecast(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    days = pd.date_range("2018-01-01", "2018-04-12").strftime("%Y-%m-%d")
+    rows = [(who, what, day) for day in days for who in "AB" for what in "xy"]
+    pd.DataFrame(rows, columns=["who", "what", "day"]).to_csv("events.csv", index=False)
+    read, shares = ("--modes", "who,what", "--time", "day"), [1.0, 1.0, 1.0, 12 / 30]
+    assert run("fit", "events.csv", *read, *SHORT, "--incomplete", "exposure", "--out", "run.zarr")[0] == 0
+    assert ac.open_run("run.zarr").exposure("day").tolist() == shares
+    assert run("tensor", "events.csv", *read, "--exposure", "days", "--out", "y.npz")[0] == 0
+    assert ac.load_tensor("y.npz").exposures["day"]["2018-02"] == pytest.approx(28 / 30.436875)
+    code, told, warned = run("forecast", "run.zarr", "--horizon", 1, "--json")
+    assert (code, "too low" in warned) == (0, False)
+    assert json.loads(told)["totals"][0]["expected"] == pytest.approx(4 * 30, rel=0.5)
+    code, _, told = run("tensor", "events.csv", *read, "--exposure", "day=days.csv", "--out", "z.npz")
+    assert (code, "--exposure" in told) == (2, True)
+
+
+def test_a_comparison_takes_weights(run, folder, tmp_path, monkeypatch):
+    asked, weights = [], ("--exposure", f"month={folder / 'days.csv'}")
+
+    def stop(Y, budgets, *, model, **_):
+        asked.append(model)
+        raise ac.InputError("budgets", budgets, "are not tried here")
+
+    monkeypatch.setattr(ac, "select_budget", stop)
+    run("select-budget", folder / "y.npz", *weights)
+    assert asked[0].modes["month"].exposure.tolist() == WEIGHTS
+    code, _, told = run("compare", folder / "y.npz", *weights, "--models", "nntuck", "--out", tmp_path / "other")
+    assert (code, "--exposure" in told) == (2, True)
 
 
 def test_new_rows_and_forecasts_take_weights_of_their_own(run, folder, fitted, tmp_path):

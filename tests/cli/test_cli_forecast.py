@@ -6,6 +6,7 @@ import pytest
 
 import allocore as ac
 from allocore.tensor.files import read_frame
+from support.command_line import assert_refused
 from support.forecast_cases import fitted, tensor
 
 
@@ -85,18 +86,15 @@ def test_it_is_scored_against_a_table_of_events(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "option", "value", "rule"),
     [
-        (["--horizon", "0"], "horizon is 0, but it must be a whole number of at least 1"),
-        (["--mode", "who"], "labels such as 'D'"),
-        (["--season", "soon"], "--season is 'soon', but it must be 'auto', 'none' or a whole number of periods"),
-        (["--out", "forecast.txt"], "--out is 'forecast.txt', but it must end in .csv, .tsv or .parquet"),
-        (["--figure", "fan.txt"], "--figure is 'fan.txt', but it must end in .png, .pdf or .svg"),
-        (["--by", "who", "--cells", "cells.csv"], "--cells is 'cells.csv'"),
+        (["--horizon", "0"], "--horizon", 0, "at least 1"),
+        (["--mode", "who"], "--mode", "'who'", "'D'"),
+        (["--season", "soon"], "--season", "'soon'", "'auto', 'none' or a whole number"),
+        (["--out", "forecast.txt"], "--out", "'forecast.txt'", ".csv, .tsv or .parquet"),
+        (["--figure", "fan.txt"], "--figure", "'fan.txt'", ".png, .pdf or .svg"),
+        (["--by", "who", "--cells", "cells.csv"], "--cells", "'cells.csv'", ""),
     ],
 )
-def test_mistakes_end_with_one_line(run, folder, words, message):
-    code, _, error = run("forecast", folder / "run.zarr", *words)
-    assert code == 2
-    assert message in error
-    assert len(error.splitlines()) == 1
+def test_mistakes_end_with_one_line(run, folder, words, option, value, rule):
+    assert_refused(run("forecast", folder / "run.zarr", *words), option, value, rule)

@@ -278,6 +278,6 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(stored_run, words):
     command = [sys.executable, "-c", SUMMARY, "summary", str(stored_run), *words]
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, text=True) as process:
         os.close(theirs)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=600)
     assert (process.returncode, err) == (141, "")
     assert 141 in EXIT_CODES

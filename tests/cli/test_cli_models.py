@@ -90,9 +90,7 @@ def test_an_estimate_of_nntuck_can_be_looked_at_but_not_resumed(run, data, tmp_p
     for command in (["info", path], ["summary", path], ["report", path, "--out", tmp_path / "r.html"]):
         code, _, err = run(*command)
         assert (code, err) == (0, "")
-    code, _, err = run("resume", path)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "must be a run with chains to continue, not an estimate of NNTuck" in err
+    assert_refused(run("resume", path), "RUN", None, "must be a run with chains")
 
 
 @pytest.mark.filterwarnings("default::UserWarning")

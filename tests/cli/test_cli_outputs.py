@@ -5,7 +5,7 @@ import os
 import pytest
 
 import allocore as ac
-from support.command_line import assert_refused
+from support.command_line import assert_refused, error_of
 
 
 @pytest.fixture
@@ -64,9 +64,8 @@ def test_a_folder_in_the_place_of_a_page_is_refused(run, stored_run, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_to_is_refused(run, stored_run, cells, tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)
-    code, _, err = run("predict", stored_run, cells, "--out", tmp_path / "locked" / "x.csv")
-    assert code == 2
-    assert f"{tmp_path / 'locked'} cannot be written to: you do not have permission" in err
+    error = error_of(run("predict", stored_run, cells, "--out", tmp_path / "locked" / "x.csv", "--json"))
+    assert (error["kind"], error["path"]) == ("StoreError", str(tmp_path / "locked"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import allocore as ac
 from allocore.gibbs.sweep import sweep
 from allocore.run import chains
-from support.command_line import assert_refused
+from support.command_line import assert_refused, error_of
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +125,7 @@ def test_a_run_that_was_stopped_in_its_burn_in_is_told_of_in_one_line(run, tmp_p
         with pytest.raises(KeyboardInterrupt, match="before the first draw"):
             ac.AlloCore(2, chains=1, store=tmp_path / "run.zarr", progress=False).fit(np.ones((3, 3), dtype=int))
     for words in (["summary", tmp_path / "run.zarr"], ["report", tmp_path / "run.zarr", "--out", tmp_path / "r.html"]):
-        code, _, err = run(*words)
-        assert code == 2
-        assert "RUN has no draws yet" in err
+        assert_refused(run(*words), "RUN", None, "no draws")
     assert not (tmp_path / "r.html").exists()
 
 
@@ -137,10 +135,8 @@ def test_a_damaged_run_is_refused_and_read_without_its_damage_where_wanted(run, 
     shutil.copytree(run_with_odd_labels, copy)
     chunk = max((copy / "posterior" / "core_values").glob("[0-9]*"), key=lambda path: path.name)
     chunk.write_bytes(chunk.read_bytes()[:-3])
-    code, _, err = run("report", copy, "--out", tmp_path / "r.html")
-    assert code == 2
-    assert "damaged" in err
+    error = error_of(run("report", copy, "--out", tmp_path / "r.html", "--json"))
+    assert (error["kind"], error["path"]) == ("StoreError", str(copy))
     assert not (tmp_path / "r.html").exists()
-    code, _, err = run("report", copy, "--out", tmp_path / "r.html", "--on-error", "drop")
-    assert code == 2, "the one chunk that is damaged held all draws"
-    assert "no draws" in err
+    # The one chunk that is damaged held all draws.
+    assert_refused(run("report", copy, "--out", tmp_path / "r.html", "--on-error", "drop"), "RUN", None, "no draws")

@@ -128,7 +128,7 @@ WITHOUT_ARROW = """
 @pytest.mark.slow
 def test_frames_are_read_without_pyarrow():
     command = [sys.executable, "-X", "utf8", "-c", textwrap.dedent(WITHOUT_ARROW)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -164,7 +164,7 @@ def test_one_period_has_no_standard_error(steady, held_out):
 def test_the_year_before_is_tested_on_the_periods_that_were_observed():
     number = np.array([0, 1, 2, 3, 4, 5, 7, 8])  # period 6 is absent
     counts = 10 * number[None, :] + 1
-    simple = SimpleForecast("year before", Periods(number, np.ones(8, dtype=bool), None), 4)
+    simple = SimpleForecast("year before", Periods(number, np.ones(8, dtype=bool), None), 4, np.ones(8))
     pairs = past_pairs(simple, Series.of_table(counts), 3)
     told = sorted(zip(pairs.means.tolist(), pairs.counts.tolist(), pairs.repeats.tolist(), strict=True))
     assert told == [(0.0, 0, 0.0), (11.0, 51, 1.0), (31.0, 71, 1.0), (41.0, 81, 1.0)]

@@ -8,7 +8,7 @@ from scipy import stats
 import allocore as ac
 from allocore.findings import sentence, sentences
 from allocore.forecast import scores as forecast_scores
-from allocore.forecast.scores import Series, SimpleForecast
+from allocore.forecast.scores import Series, SimpleForecast, past_pairs
 from allocore.forecast.time_factors import Periods
 from allocore.model.likelihood import dispersion_of
 from allocore.posterior.predict import sampled
@@ -107,20 +107,31 @@ def test_differences_and_their_errors_are_those_of_cells(forecast, whole, monkey
 
 
 def test_a_value_one_year_before_is_taken_from_that_period():
-    counts = np.arange(1, 31).reshape(2, 15)
+    counts, ones = np.arange(1, 31).reshape(2, 15), np.ones(3)
     past = Periods(np.arange(15), np.ones(15, dtype=bool), None)
-    simple = SimpleForecast("year before", past, 12)
-    assert simple.means(Series.of_table(counts), 15, np.arange(15, 18)).tolist() == [[4, 5, 6], [19, 20, 21]]
-    assert simple.means(Series.of_table(counts), 11, np.arange(11, 14)) is None
-    long = SimpleForecast("year before", Periods(np.arange(15), np.ones(15, dtype=bool), None), 2)
-    assert long.means(Series.of_table(counts), 15, np.arange(15, 18))[0].tolist() == [14, 15, 14]
+    simple = SimpleForecast("year before", past, 12, np.ones(15))
+    assert simple.means(Series.of_table(counts), 15, np.arange(15, 18), ones).tolist() == [[4, 5, 6], [19, 20, 21]]
+    assert simple.means(Series.of_table(counts), 11, np.arange(11, 14), ones) is None
+    long = SimpleForecast("year before", past, 2, np.ones(15))
+    assert long.means(Series.of_table(counts), 15, np.arange(15, 18), ones)[0].tolist() == [14, 15, 14]
+
+
+def test_simple_forecasts_are_per_unit_times_the_weights_of_the_periods():
+    past, series = Periods(np.arange(4), np.ones(4, dtype=bool), None), Series.of_table(np.array([[8, 4, 6, 3]]))
+    expected = {"mean": [6.0, 3.0], "last": [12.0, 6.0], "year before": [8.0, 2.0]}
+    for name, means in expected.items():
+        simple = SimpleForecast(name, past, 4, np.array([2.0, 2.0, 2.5, 0.5]))
+        assert simple.means(series, 4, np.array([4, 5]), np.array([2.0, 1.0])).tolist() == [means]
+    pairs = past_pairs(SimpleForecast("last", past, None, np.array([2.0, 2.0, 2.0, 0.5])), series, 1)
+    assert (pairs.means[0], pairs.counts[0]) == (1.5, 3)  # 6 in a whole period
 
 
 def test_a_period_that_was_not_observed_is_not_the_last_value():
     past = Periods(np.arange(4), np.array([True, True, True, False]), None)
     series = Series.of_table(np.array([[1, 2, 6, 0]]))
-    assert SimpleForecast("last", past, None).means(series, 4, np.array([4])).tolist() == [[6.0]]
-    assert SimpleForecast("mean", past, None).means(series, 4, np.array([4])).tolist() == [[3.0]]
+    for name, mean in (("last", 6.0), ("mean", 3.0)):
+        simple = SimpleForecast(name, past, None, np.ones(4))
+        assert simple.means(series, 4, np.array([4]), np.ones(1)).tolist() == [[mean]]
 
 
 def test_findings_say_where_the_forecast_is_better_and_where_it_is_not(evaluation, scores):

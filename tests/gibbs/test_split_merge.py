@@ -31,7 +31,7 @@ def make(with_missing, alone=False, seed=2, exposures=()):
 
 
 def draft_of(case, mode=0):
-    state = cases.state_of(case.dense)
+    state = cases.state_of(case.dense, case.spec.tied)
     workspace = Workspace.of(case.layout, state)
     view = cases.view_of(case.layout, state, cases.allocation_of(case.alloc), mode, workspace)
     return Draft.of(case.layout, case.spec, state, view, view.exposure_Q(workspace.rows(mode)), workspace)
@@ -69,7 +69,7 @@ def log_posterior(case, alloc, dense):
 
     total = at(Q_CLASS, 1.0)
     for q in (Q_CLASS, R_CLASS):
-        t = np.linspace(-14.0, 8.0, 400)
+        t = np.linspace(-20.0, 8.0, 500)
         heights = np.array([at(q, np.exp(each)) + each for each in t])
         total += heights.max() - at(q, 1.0) + np.log(integrate.trapezoid(np.exp(heights - heights.max()), t))
     return total
@@ -80,8 +80,36 @@ def log_posterior(case, alloc, dense):
 )
 def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing, exposures):
     case, draft = make(with_missing, exposures=exposures)
+    check_gain(case, draft, generator(3))
+
+
+@pytest.mark.parametrize("tied", [(0, 1), (1, 3)])
+@pytest.mark.parametrize("number", [3, 7])
+def test_the_gain_counts_the_locations_in_both_tied_modes(tied, number):
+    """The split is in a role, or in the mode that is not tied; q is at one factor in both roles or at two."""
+    case, draft = make_tied(tied, number)
+    check_gain(case, draft, generator(number))
+
+
+def make_tied(tied, number, alone=False):
+    """A case with two tied modes, in which some factors are in use in one role only."""
+    modes, scale = (3, 4.0) if tied == (0, 1) else (4, 0.5)
+    case = cases.make(modes, 7, (4,) * modes, with_missing=True, seed=number, scale=scale, tied=tied)
+    locations = np.array([[0, 1, 0, 1, 2, 2, 3], [0, 1, 1, 2, 0, 1, 0], [1, 2, 1, 0, 2, 0, 2], [2, 2, 0, 0, 1, 2, 1]]).T
+    case.dense.locations[:] = locations[:, :modes]
+    if number == 7:
+        case.dense.locations[Q_CLASS] = [2, 1, 1, 1][:modes]
+    if alone:
+        case.dense.locations[-1, 0] = 1
+        case.dense.locations[Q_CLASS, 0] = 3
+    case.alloc[Q_CLASS] += case.alloc[R_CLASS]
+    case.alloc[R_CLASS] = 0
+    return case, draft_of(case)
+
+
+def check_gain(case, draft, rng):
     pair = pair_of(draft)
-    split, merged = split_merge._draw_split(draft, pair, generator(3)), split_merge._now_merged(draft, pair)
+    split, merged = split_merge._draw_split(draft, pair, rng), split_merge._now_merged(draft, pair)
     assert 0 < split.kept_D.sum() < pair.y_D.sum()
     gain = split_merge._gain(draft, pair, split, merged)
 
@@ -93,10 +121,10 @@ def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing
     ratio = log_posterior(case, alloc, after) - log_posterior(case, case.alloc, case.dense)
 
     go_D = 1.0 / (1.0 + np.exp(-split.odds_D))
-    there = stats.binom.logpmf(alloc[R_CLASS], case.alloc[Q_CLASS], go_D[:, None, None]).sum()
+    there = stats.binom.logpmf(alloc[R_CLASS].T, case.alloc[Q_CLASS].T, go_D).sum()
     first, second = pair.weights_U[[split.first, split.second]]
     there += np.log(first * second / (1 - first))
-    holding = (case.alloc.sum(axis=(1, 2, 3)) > 0).sum()
+    holding = case.alloc.reshape(case.spec.budget, -1).any(axis=1).sum()
     there -= np.log(holding * (case.spec.budget - holding))
 
     partners = [
@@ -109,7 +137,7 @@ def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing
     back = -np.log((holding + 1) * (1 + len(partners)))
     home = np.searchsorted(pair.used_U, case.dense.locations[Q_CLASS, 0])
     back += pair.scores[home] - np.logaddexp.reduce(pair.scores)
-    for m in range(3):
+    for m in range(case.Y.ndim):
         among = [c for c in range(case.spec.budget) if c != R_CLASS and not (m == 0 and c == Q_CLASS)]
         same = [c for c in among if case.dense.locations[c, m] == case.dense.locations[R_CLASS, m]]
         back += np.log(len(same) / len(among))
@@ -121,6 +149,17 @@ def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing
 @pytest.mark.parametrize(("number", "exposures"), [(0, ()), (1, ()), (2, WEIGHTS), (3, WEIGHTS)])
 def test_the_way_back_has_the_same_gain(with_missing, alone, number, exposures):
     case, draft = make(with_missing, alone=alone, seed=number, exposures=exposures)
+    check_way_back(case, draft, number)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["shared", "alone"])
+@pytest.mark.parametrize("tied", [(0, 1), (1, 3)])
+@pytest.mark.parametrize("number", [3, 7, 8])
+def test_the_way_back_has_the_same_gain_with_tied_modes(tied, alone, number):
+    check_way_back(*make_tied(tied, number, alone), number)
+
+
+def check_way_back(case, draft, number):
     pair = pair_of(draft)
     split, merged = split_merge._draw_split(draft, pair, generator(number)), split_merge._now_merged(draft, pair)
     gain = split_merge._gain(draft, pair, split, merged)
@@ -132,7 +171,7 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number, exposures):
             next(
                 c for c in range(2, case.spec.budget) if case.dense.locations[c, m] == case.dense.locations[R_CLASS, m]
             )
-            for m in range(3)
+            for m in range(case.Y.ndim)
         ]
     )
     exposure_r = draft.exposure_at(away_M)
@@ -153,9 +192,10 @@ def test_a_move_that_could_not_be_undone_is_not_proposed():
     assert pair_of(draft_of(case)) is None
 
 
-def test_what_is_split_and_merged_again_is_where_it_was():
+@pytest.mark.parametrize("make", [lambda: make(with_missing=True), lambda: make_tied((0, 1), 3)], ids=["own", "tied"])
+def test_what_is_split_and_merged_again_is_where_it_was(make):
     """Tables that follow the moves agree with those made anew from locations and counts."""
-    case, draft = make(with_missing=True)
+    case, draft = make()
     before = draft.y_QD[Q_CLASS].copy()
     pair = pair_of(draft)
     split_merge._write_split(draft, pair, split_merge._draw_split(draft, pair, generator(3)), generator(4))
@@ -163,7 +203,7 @@ def test_what_is_split_and_merged_again_is_where_it_was():
     again = pair_of(draft)
     for number in range(5, 40):
         merged = split_merge._draw_merged(draft, again, generator(number))
-        if again.others_MK[0, merged.factor] == 0:  # a factor of its own is drawn
+        if again.others_K[merged.factor] == 0:  # a factor of its own is drawn
             break
     split_merge._write_merged(draft, again, merged, generator(99))
     check_tables(case, draft)
@@ -172,16 +212,20 @@ def test_what_is_split_and_merged_again_is_where_it_was():
 
 
 def check_tables(case, draft):
-    for m in range(3):
+    for m in range(case.Y.ndim):
         subs_Q = draft.subs_QM[:, m]
         np.testing.assert_array_equal(draft.classes_MK[m], np.bincount(subs_Q, minlength=draft.classes_MK.shape[1]))
-        phi_DK = draft.phi_DK if m == 0 else np.exp(cases.state_of(case.dense).log_phi[m])
+        phi_DK = draft.phi_DK if m == 0 else np.exp(cases.state_of(case.dense, case.spec.tied).log_phi[m])
         for q in range(len(subs_Q)):
             phi_D, total = draft.column(m, q)
             np.testing.assert_allclose(phi_D, phi_DK[:, subs_Q[q]], rtol=1e-12)
             assert total == pytest.approx(phi_D.sum(), rel=1e-12)
     np.testing.assert_array_equal(draft.y_Q, draft.y_QD.sum(axis=1))
-    state = draft.state(cases.state_of(case.dense))
+    state = draft.state(cases.state_of(case.dense, case.spec.tied))
+    if case.spec.tied is not None:
+        np.testing.assert_array_equal(*(state.log_phi[m] for m in case.spec.tied))
+        used = state.used(case.spec.tied)
+        np.testing.assert_array_equal(np.isfinite(state.log_phi[0]).all(axis=0), used)
     workspace = Workspace.of(case.layout, state)
     exposure_DQ = exposure(case.layout, workspace, 0)
     np.testing.assert_allclose(draft.exposure_Q, (exposure_DQ * workspace.rows(0)).sum(axis=0), rtol=1e-9)

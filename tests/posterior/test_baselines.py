@@ -15,11 +15,18 @@ from allocore.posterior.baselines import (
     mean_over,
     missing_in_fibres,
     one_rate,
+    weights_of,
 )
 
 SHAPE = (5, 4, 6)
 PATTERNS = [(1, None, 2), (None, 0, 3), (2, 1, None), (4, None, None), (0, 3, 5), (3, None, 1), (None, 2, 0)]
 CELLS = np.indices(SHAPE).reshape(3, -1)
+ONES = [np.ones(size) for size in SHAPE]
+WEIGHTS = [np.array([1.0, 3.0, 0.5, 2.0, 4.0]), np.array([1.0, 0.3, 2.0, 1.0]), np.linspace(0.2, 1.7, 6)]
+
+
+def by_margins(tensor, cells):
+    return independence(tensor, cells, fitted_margins(tensor, ONES))
 
 
 def sparse(patterns=PATTERNS, seed=0):
@@ -35,11 +42,14 @@ def dense(tensor):
     return counts
 
 
+@pytest.mark.parametrize("weights", [ONES, WEIGHTS])
 @pytest.mark.parametrize("patterns", [[], PATTERNS])
-def test_one_rate_is_the_mean_of_the_observed_cells(patterns):
-    tensor = sparse(patterns)
-    means = one_rate(tensor, CELLS)
-    np.testing.assert_allclose(means.cells_N, np.nanmean(dense(tensor)))
+def test_one_rate_is_the_mean_of_the_observed_cells_per_unit(patterns, weights):
+    tensor, weight = sparse(patterns), np.einsum("i,j,k->ijk", *weights)
+    means, seen = one_rate(tensor, CELLS, weights), ~np.isnan(dense(tensor))
+    expected = weight * np.nansum(dense(tensor)) / weight[seen].sum()
+    np.testing.assert_allclose(means.cells_N, expected.ravel())
+    np.testing.assert_allclose(means.nonzeros, expected[tuple(tensor.coords)])
     assert means.total == pytest.approx(np.nansum(dense(tensor)))
 
 
@@ -48,19 +58,25 @@ def test_independence_without_missing_cells_is_the_product_of_margins():
     counts, total = dense(tensor), tensor.total
     rows = [counts.sum(axis=tuple({0, 1, 2} - {m})) + 1 / SHAPE[m] for m in range(3)]
     expected = np.einsum("i,j,k->ijk", *rows) * total / (total + 1) ** 3
-    np.testing.assert_allclose(independence(tensor, CELLS, fitted_margins(tensor)).cells_N, expected.ravel(), rtol=1e-9)
+    np.testing.assert_allclose(by_margins(tensor, CELLS).cells_N, expected.ravel(), rtol=1e-9)
 
 
 def test_independence_fits_the_margins_of_the_observed_cells():
     tensor = sparse()
-    expected = np.einsum("i,j,k->ijk", *fitted_margins(tensor))
+    margins, weighted = fitted_margins(tensor, ONES), fitted_margins(tensor, WEIGHTS)
+    expected = np.einsum("i,j,k->ijk", *margins)
     expected[np.isnan(dense(tensor))] = np.nan
     for m in range(3):
         others = tuple({0, 1, 2} - {m})
         seen = ~np.isnan(expected).all(axis=others)
         wanted = (np.nansum(dense(tensor), axis=others) + 1 / seen.sum()) * tensor.total / (tensor.total + 1)
         np.testing.assert_allclose(np.nansum(expected, axis=others)[seen], wanted[seen], rtol=1e-8)
-    assert (fitted_margins(tensor)[0][4] > 0).all(), "a row that was never observed is like the average row"
+    assert margins[0][4] > 0, "a row that was never observed is like the average row"
+    # Margins have the weights in them anyway, except that of a row that was never observed.
+    for one, other in zip(margins, weighted, strict=True):
+        np.testing.assert_allclose(other[:4] / one[:4], other[0] / one[0], rtol=1e-8)
+    reach = np.where(np.isnan(dense(tensor)), 0.0, np.multiply.outer(*weighted[1:])).sum(axis=(1, 2))
+    assert weighted[0][4] == pytest.approx(WEIGHTS[0][4] * tensor.total / (WEIGHTS[0] * reach)[:4].sum(), rel=1e-6)
 
 
 def test_missing_cells_of_a_fibre_are_counted_by_patterns():
@@ -72,21 +88,26 @@ def test_missing_cells_of_a_fibre_are_counted_by_patterns():
     assert (missing_in_fibres(sparse([]).missing, CELLS, 1) == 0).all()
 
 
-def test_the_mean_over_the_last_mode_is_that_of_the_observed_cells_and_one_more():
-    tensor = sparse()
-    counts, rate = dense(tensor), np.nanmean(dense(tensor))
-    number = (~np.isnan(counts)).sum(axis=2, keepdims=True)
+@pytest.mark.parametrize("weights", [ONES, WEIGHTS])
+def test_the_mean_over_the_last_mode_is_that_of_the_observed_cells_and_one_more(weights):
+    tensor, weight = sparse([*PATTERNS, (None, None, 4)]), np.einsum("i,j,k->ijk", *weights)
+    counts, own = dense(tensor), np.broadcast_to(weights[2], SHAPE)
+    seen = ~np.isnan(counts)
+    prior = weight * np.nansum(counts) / weight[seen].sum()
+    whole = np.where(seen, own, 0.0).sum(axis=2, keepdims=True)
     sums = np.nansum(counts, axis=2, keepdims=True)
-    means = mean_over(tensor, CELLS, 2)
-    np.testing.assert_allclose(means.cells_N.reshape(SHAPE), np.broadcast_to((sums + rate) / (number + 1), SHAPE))
-    left_out = np.where(np.isnan(counts), np.nan, (sums - np.nan_to_num(counts) + rate) / np.maximum(number, 1))
+    means = mean_over(tensor, CELLS, 2, weights)
+    np.testing.assert_allclose(means.cells_N.reshape(SHAPE), own * (sums + prior) / (whole + own))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left_out = np.where(seen, own * (sums - np.nan_to_num(counts) + prior) / whole, np.nan)
     np.testing.assert_allclose(means.nonzeros, left_out[tuple(tensor.coords)])
-    assert means.total == pytest.approx(np.nansum(left_out))
+    # Fibres without counts are summed as if all of them had the same observed cells.
+    assert means.total == pytest.approx(np.nansum(left_out), rel=1e-12 if weights is ONES else 0.02)
 
 
 def test_there_is_no_mean_where_most_fibres_are_missing_whole():
     split = ac.hold_out(sparse([]), 0.3, along=-1, seed=1)
-    assert mean_over(split.train, split.test.coords.astype(int), 2) is None
+    assert mean_over(split.train, split.test.coords.astype(int), 2, ONES) is None
     assert [name for name, _ in baselines(split.train, LIKELIHOODS["poisson"], split.test.coords.astype(int))] == [
         "one rate",
         "independence",
@@ -96,11 +117,10 @@ def test_there_is_no_mean_where_most_fibres_are_missing_whole():
     assert names == ["one rate", "independence", "mean over mode_2"]
 
 
-def by_margins(tensor, cells):
-    return independence(tensor, cells, fitted_margins(tensor))
-
-
-@pytest.mark.parametrize("baseline", [one_rate, by_margins, lambda *given: mean_over(*given, 2)])
+@pytest.mark.parametrize(
+    "baseline",
+    [lambda *given: one_rate(*given, ONES), by_margins, lambda *given: mean_over(*given, 2, ONES)],
+)
 def test_the_dispersion_is_that_of_the_largest_likelihood_of_all_observed_cells(baseline):
     tensor = sparse([(1, None, 2), (2, 1, None)], seed=4)
     counts = dense(tensor)
@@ -151,7 +171,7 @@ def brute_force(tensor, name):
             scores[i, j] = (out + 1 / ACTORS) * (into + 1 / ACTORS)
             if name == "common neighbours":
                 scores[i, j] = len(near[0] & near[1]) + 1
-    margins = fitted_margins(tensor)
+    margins = fitted_margins(tensor, weights_of(tensor))
     expected = np.einsum("ij,a,t->iajt", scores, margins[1], margins[3])
     return expected * tensor.total / expected[seen].sum()
 

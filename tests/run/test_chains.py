@@ -276,7 +276,7 @@ def test_a_real_sigint_ends_the_run_with_the_draws_so_far_and_a_warning():
     with subprocess.Popen(
         [sys.executable, "-W", "default", "-c", PRESSED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        guard = threading.Timer(60, process.kill)
+        guard = threading.Timer(600, process.kill)
         guard.start()
         sweep = 0
         while sweep < 5:

@@ -137,7 +137,7 @@ def test_a_second_process_that_hangs_is_ended_with_the_run(cold, python_that, mo
     monkeypatch.setattr(chains_module, "_MAX_COMPILE_SECONDS", 0.1)
     start = time.monotonic()
     short_chains()
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 55
     assert [process.returncode for process in cold] == [-9]
 
 

@@ -215,7 +215,7 @@ def test_the_examples_and_the_commands_of_the_documentation_run(tmp_path):
     printed = []
     for call in calls:
         told = subprocess.run(
-            [sys.executable, *call], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
+            [sys.executable, *call], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
         )
         assert (told.returncode, told.stderr) == (0, ""), call
         printed.append(told.stdout)
@@ -241,7 +241,7 @@ def test_a_wrong_address_is_one_sentence(tmp_path, address, told):
     words = ["fit", "y.npz", "--budget", "2", "--cluster", address, "--out", "r.zarr"]
     ended = subprocess.run(
         [sys.executable, "-m", "allocore.cli", *words],
-        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert ended.returncode == 2
     assert told in ended.stderr

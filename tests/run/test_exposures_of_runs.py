@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import clone
@@ -193,9 +194,25 @@ def test_a_refit_starts_at_the_same_rates_per_unit(posts):
     np.testing.assert_allclose(state.factors(0), unit.factors[0][0, -1], rtol=1e-12)
 
 
-def test_a_comparison_refuses_exposures_which_it_cannot_use():
+def test_a_comparison_fits_with_the_settings_of_single_modes_and_goes_on_with_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("allocore.comparison.compare.write", lambda *_: None)
+    short = {"burn_in": 4, "draws": 2, "thin": 1, "chains": 1, "likelihood": "poisson"}
+    known = ac.AlloCore(2, modes={**MODES, "action": ac.Mode(e0=0.5, factors=1)}, **short)
+    how = {"splits": 1, "hold_out": 0.1, "along": "month", "out": tmp_path}
+    with ThreadPoolExecutor(1) as here:
+        found, again = (ac.compare(MASKED, {"known": known}, executor=here, **how) for _ in range(2))
+    assert "'month': Mode(exposure=8 weights)" in found.models["known"]
+    pd.testing.assert_frame_equal(again.table, found.table)
+    split = ac.hold_out(MASKED, 0.1, along="month", seed=0)
+    post = clone(known).set_params(seed=0, threads=1, progress=False).fit(split).posterior_
+    (row,) = found.table.to_dict("records")
+    assert row["log_ppd"] == pytest.approx(post.evaluate().table.loc["model", "log_ppd"])
+    assert row["core_shape"] == "2x1x2"
+    other = {**known.modes, "month": ac.Mode(exposure=np.arange(1, 9))}
+    with refused("models", rule="with other weights"):
+        ac.compare(MASKED, {"known": clone(known).set_params(modes=other)}, **how)
     with refused("modes"):
-        ac.compare(MASKED, {"known": KINDS["poisson"]}, splits=1)
+        ac.compare(MASKED, {"known": ac.CP(2, modes={"action": ac.Mode(factors=1)})}, splits=1)
 
 
 def test_the_settings_of_a_run_name_the_modes_with_exposures(posts):

@@ -243,7 +243,7 @@ def _on_a_terminal(monkeypatch, fit):
     with monkeypatch.context() as patch, open(theirs, "w", encoding="utf-8") as screen:
         patch.setattr(sys, "stderr", screen)
         fit(TENSOR)
-    reader.join(60)
+    reader.join(600)
     os.close(ours)
     return _without_escapes(b"".join(pieces).decode())
 

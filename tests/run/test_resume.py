@@ -244,7 +244,7 @@ def test_two_processes_cannot_write_one_run_but_another_can_read_it(tmp_path):
         "ac.CP(2, burn_in=0, draws=100_000, thin=1, chains=1, seed=1, store=sys.argv[1], progress=False).fit(Y)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE) as process:
-        guard = threading.Timer(100, process.kill)
+        guard = threading.Timer(600, process.kill)
         guard.start()
         try:
             while not (path / "checkpoints" / "0").is_dir():

@@ -273,7 +273,7 @@ def test_a_task_that_hangs_is_given_to_another_worker_and_its_late_answer_does_n
 
             def call():
                 if number == 9:
-                    hung.append(event.wait(60.0))
+                    hung.append(event.wait(600.0))
                 answer = function(task, data)
                 event.set()
                 return answer

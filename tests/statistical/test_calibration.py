@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 import allocore.gibbs.sweep as sweep_module
+import allocore.gibbs.tied as tied_module
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
 from allocore.kernels.random import Key
@@ -85,6 +86,7 @@ def evidence_against_uniformity(rank_table):
 
 NONE = Missing(np.empty((0, 3), dtype=int), SHAPE)
 SOME = Missing([(0, 0, None), (1, 1, None), (None, 2, 1)], SHAPE)
+LOOPS = Missing([*((v, v, None) for v in range(3)), (None, 2, 1)], SHAPE)  # tied modes need the whole diagonal
 
 
 @pytest.mark.parametrize("missing", [NONE, SOME], ids=["complete", "missing"])
@@ -95,6 +97,22 @@ def test_the_truth_ranks_uniformly_among_posterior_draws(missing):
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_truth_ranks_uniformly_with_other_likelihoods_and_learned_concentrations(name):
     assert evidence_against_uniformity(ranks(SOME, 200, OTHERS[name])) > 1e-3
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_the_truth_ranks_uniformly_with_tied_modes(name):
+    assert evidence_against_uniformity(ranks(LOOPS, 200, TIED[name])) > 1e-3
+
+
+def test_a_role_that_is_forgotten_in_the_exposure_spoils_the_ranks(monkeypatch):
+    right = tied_module.roles_of
+
+    def forgetful(*given):
+        roles = right(*given)
+        return roles._replace(scale_2V=roles.scale_2V * [[1.0], [0.0]])
+
+    monkeypatch.setattr(tied_module, "roles_of", forgetful)
+    assert evidence_against_uniformity(ranks(LOOPS, 120, TIED["tied"])) < 1e-6
 
 
 def test_exposures_without_c_spoil_the_ranks(monkeypatch):

@@ -62,13 +62,13 @@ def test_prior_and_a_short_chain_agree():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPECS)
 def test_prior_and_chain_agree(name):
-    assert evidence_against(SPECS[name], SOME, 1_500) > 1e-3
+    assert evidence_against(SPECS[name], SOME, 1_000) > 1e-3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["learned", "bursts-split-merge", "binary-learned-inferred", "small"])
 def test_prior_and_chain_agree_if_no_cell_is_missing(name):
-    assert evidence_against(SPECS[name], NONE, 1_500) > 1e-3
+    assert evidence_against(SPECS[name], NONE, 1_000) > 1e-3
 
 
 def weight_forgotten_in_the_exposure_of_one_mode(monkeypatch):

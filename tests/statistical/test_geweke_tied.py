@@ -33,6 +33,7 @@ SPECS = {
     "binary": Spec(3, (2, 2, 2), **PRIORS, likelihood="bernoulli"),
     "inferred": Spec(5, (3, 3, 2), **{**PRIORS, "b0": 5.0}, infer_budget=True, c0=6.0, d0=3.0),
     "split-merge": Spec(9, (3, 3, 4), **{**PRIORS, "b0": 3.0, "alpha0": 6.0}),
+    "crowded": Spec(5, (5, 5, 2), **{**PRIORS, "b0": 1.0, "alpha0": 0.6}),
     "cp": Spec(2, (2, 2, 2), **PRIORS, model="CP"),
     "tucker": Spec(4, (2, 2, 1), **PRIORS, model="Tucker"),
 }
@@ -115,7 +116,7 @@ def locations_counted_in_one_role(monkeypatch):
     [
         (role_forgotten, "poisson"),
         pytest.param(diagonal_not_subtracted, "poisson", marks=pytest.mark.slow),
-        pytest.param(locations_counted_in_one_role, "poisson", marks=pytest.mark.slow),
+        pytest.param(locations_counted_in_one_role, "crowded", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_finds_a_deliberate_bug(plant, name, monkeypatch):

@@ -58,25 +58,6 @@ def predicted_ends(post, asked):
     return table["low"].to_numpy(), table["high"].to_numpy()
 
 
-@pytest.mark.parametrize(("likelihood", "by"), KINDS)
-def test_held_out_counts_fall_into_their_intervals_as_often_as_they_should(likelihood, by):
-    excess = np.array([excess_of_hits(post, test, predicted_ends) for post, test in data_sets(likelihood, by)])
-    assert stats.ttest_1samp(excess, 0.0).pvalue.min() > ERROR / 2
-
-
-@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
-def test_intervals_have_at_least_their_probability_and_those_of_the_mean_do_not(likelihood):
-    shares, of_the_mean = [], []
-    for post, test in data_sets(likelihood, None):
-        low, high = predicted_ends(post, test)
-        _, draws = post.predict(test, draws=True)
-        shares.append(((low <= test.counts) & (test.counts <= high)).mean())
-        least, most = np.quantile(draws, [0.1, 0.9], axis=1)
-        of_the_mean.append(((least <= test.counts) & (test.counts <= most)).mean())
-    assert stats.ttest_1samp(shares, 0.8, alternative="less").pvalue > ERROR
-    assert stats.ttest_1samp(of_the_mean, 0.8, alternative="less").pvalue < 1e-6
-
-
 def excess_of_coverage(post, test, rng):
     """How far the mean of the PIT and the coverage of intervals are from what they should be."""
     u = pit(score_cells(post.record, test.coords.astype(np.int64), test.counts, 1), rng.random(len(test)))
@@ -84,14 +65,30 @@ def excess_of_coverage(post, test, rng):
     return [u.mean() - 0.5, *inside]
 
 
+def shares_in(ends, test):
+    low, high = ends
+    return ((low <= test.counts) & (test.counts <= high)).mean()
+
+
 @pytest.mark.parametrize(("likelihood", "by"), KINDS)
-def test_the_pit_of_held_out_counts_is_uniform_and_one_draw_in_place_of_all_is_found(likelihood, by):
-    # Each data set has random numbers of its own: those of `evaluate` are always the same.
-    found, planted, rng = [], [], np.random.default_rng(8)
+def test_intervals_and_the_pit_of_held_out_counts_are_what_they_should_be(likelihood, by):
+    """One draw in place of all, and intervals of the mean in place of the count, are found.
+
+    Each data set has random numbers of its own for its PIT: those of `evaluate` are always the same.
+    """
+    hits, coverage, of_one_draw, shares, shares_of_mean = [], [], [], [], []
+    rng = np.random.default_rng(8)
     for post, test in data_sets(likelihood, by):
-        found.append(excess_of_coverage(post, test, rng))
+        hits.append(excess_of_hits(post, test, predicted_ends))
+        coverage.append(excess_of_coverage(post, test, rng))
         one = type(post)(post.record.with_draws((slice(None), slice(0, 1))), 1)
-        planted.append(excess_of_coverage(one, test, rng))
-    assert (stats.ttest_1samp(found, 0.0).pvalue > ERROR / 3).all()
+        of_one_draw.append(excess_of_coverage(one, test, rng))
+        shares.append(shares_in(predicted_ends(post, test), test))
+        shares_of_mean.append(shares_in(np.quantile(post.predict(test, draws=True)[1], [0.1, 0.9], axis=1), test))
+    assert stats.ttest_1samp(hits, 0.0).pvalue.min() > ERROR / 2
+    assert (stats.ttest_1samp(coverage, 0.0).pvalue > ERROR / 3).all()
+    assert stats.ttest_1samp(shares, 0.8, alternative="less").pvalue > ERROR
     if likelihood != "bernoulli":  # a probability that is right on average is all that the PIT of a bit asks for
-        assert stats.ttest_1samp(planted, 0.0).pvalue.min() < ERROR
+        assert stats.ttest_1samp(of_one_draw, 0.0).pvalue.min() < ERROR
+    if by is None and likelihood != "bernoulli":
+        assert stats.ttest_1samp(shares_of_mean, 0.8, alternative="less").pvalue < 1e-6

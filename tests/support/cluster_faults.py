@@ -21,6 +21,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import dask
 import numpy as np
 from distributed import Client, LocalCluster
 
@@ -58,13 +59,14 @@ def while_fitting(client, path, happens, tensor=None):
 
 def kill_workers(cluster, kills):
     """Kill random workers at random moments, while they work and while they start; nannies start them again."""
-    rng = random.Random(3)
+    rng, gone = random.Random(3), {None}
     for _ in range(kills):
         time.sleep(rng.uniform(0.05, 2.0))
         nanny = rng.choice(list(cluster.workers.values()))
-        until(lambda nanny=nanny: nanny.pid is not None, "a nanny to start its worker again")
-        print("killed", nanny.pid, flush=True)
-        os.kill(nanny.pid, signal.SIGKILL)
+        until(lambda nanny=nanny: nanny.pid not in gone, "a nanny to start its worker again")
+        gone.add(pid := nanny.pid)
+        print("killed", pid, flush=True)
+        os.kill(pid, signal.SIGKILL)
 
 
 def killed(folder, tensor=None):
@@ -119,6 +121,8 @@ def compared(folder):
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
+    # A cluster gives up a worker that is not back in time, which on a busy machine would leave none.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
     what, folder = sys.argv[1], Path(sys.argv[2])
     if what.startswith("sharded"):
         {"sharded": killed, "sharded-moody": moody}[what](folder, in_shards(folder))

@@ -23,7 +23,7 @@ class ThisPython(KernelSpecManager):
 cells = [nbformat.v4.new_code_cell(cell) for cell in json.load(sys.stdin)]
 manager = AsyncKernelManager(kernel_spec_manager=ThisPython(), kernel_name="python3")
 book = nbformat.v4.new_notebook(cells=cells)
-nbclient.NotebookClient(book, km=manager, timeout=240).execute()
+nbclient.NotebookClient(book, km=manager, timeout=600).execute()
 json.dump([cell.outputs for cell in book.cells], sys.stdout)
 """
 
@@ -40,7 +40,7 @@ def outputs_of(folder, *cells):
         text=True,
         cwd=folder,
         env=environment,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

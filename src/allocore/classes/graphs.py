@@ -50,7 +50,8 @@ def graph_of(
     if kind == "communities":
         return _graph_of_communities(consensus.summary, pair, found, least)
     counts = pair_counts(record.tensor, pair)
-    expected_VW = expected_sums_of_pairs(sampled(record, _MOST_DRAWS), pair, counts.cells_VW > 0.5, threads)
+    pairs_2N, expected_VW = np.array(np.nonzero(counts.cells_VW > 0.5)), np.zeros(counts.cells_VW.shape)
+    expected_VW[tuple(pairs_2N)] = expected_sums_of_pairs(sampled(record, _MOST_DRAWS), pair, pairs_2N, threads)
     return _graph_of_nodes(record, pair, found, counts, expected_VW, least)
 
 

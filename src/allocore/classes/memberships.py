@@ -40,6 +40,7 @@ MembershipTable = Literal["nodes", "shares", "communities"]
 _MOST_CLASSES = 500  # Tucker cores can have more locations than can be matched; smaller ones hardly matter
 _MOST_DRAWS = 400  # of all chains: the standard error of a probability is then at most 2.5%
 _MOST_NUMBERS, _LEAST_DRAWS = 50_000_000, 8  # quantiles need the memberships of many draws at once
+_ROUNDING = 1e-9
 _NAMED = 3  # labels in the name of a community
 _MENTIONED = 4  # communities of a node in words
 
@@ -104,6 +105,12 @@ class Memberships:
         return np.where(self.probability[np.arange(len(main_D)), main_D] > 0.0, main_D, -1)
 
     @cached_property
+    def other(self) -> Floats:
+        """The part of each node that is in no community, (D,)."""
+        other_D = 1.0 - self.share.sum(axis=1)
+        return np.where(np.abs(other_D) < _ROUNDING, 0.0, other_D)
+
+    @cached_property
     def size(self) -> Floats:
         """The share of all expected counts of the nodes in each community, (G,)."""
         counts_DG = self.expected[:, None] * np.nan_to_num(self.share)
@@ -163,7 +170,7 @@ class Memberships:
             values_DG = getattr(self, name)
             columns[name] = np.where(known_D, values_DG[rows, main_D], np.nan) if len(self.number) else np.nan
         columns["mixed"] = [self.words(node) for node in range(len(rows))]
-        columns |= {"other": 1.0 - self.share.sum(axis=1), "expected": self.expected}
+        columns |= {"other": self.other, "expected": self.expected}
         index = pd.Index(list(self.mode.labels), name=self.mode.name)
         return pd.DataFrame(self._free(columns), index=index)
 

@@ -22,7 +22,7 @@ from allocore.posterior.check import network_modes
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.missing import by_fixed_modes, signed_patterns
 
-_MOST_PAIRS = 30_000_000
+MOST_PAIRS = 30_000_000
 Modes = Sequence[str | int] | None
 
 
@@ -51,9 +51,9 @@ def pair_counts(tensor: CountTensor, modes: tuple[int, int]) -> PairCounts:
     """Return the counts of all pairs. Raises an error if there are too many pairs."""
     one, other = modes
     lengths = tensor.shape[one], tensor.shape[other]
-    if lengths[0] * lengths[1] > _MOST_PAIRS:
+    if lengths[0] * lengths[1] > MOST_PAIRS:
         pairs = Described(f"a network with {lengths[0] * lengths[1]:,} pairs")
-        raise InputError("modes", pairs, f"must have at most {_MOST_PAIRS:,}; Y.select(...) takes a part of a tensor")
+        raise InputError("modes", pairs, f"must have at most {MOST_PAIRS:,}; Y.select(...) takes a part of a tensor")
     counts_VW = np.zeros(lengths)
     np.add.at(counts_VW, (tensor.coords[one], tensor.coords[other]), tensor.counts)
     patterns_PM, signs_P = signed_patterns(tensor.missing)

@@ -18,7 +18,9 @@ from allocore.cli.options import (
     DataPaths,
     check_cluster,
     cluster_of,
+    exposures_given,
     mode_given,
+    modes_with,
     option,
     print_data,
     read_data,
@@ -118,6 +120,7 @@ def compare(
     names = _split_commas(models)
     has_allocore = any(name.startswith("allocore") and "=" not in name for name in names)
     numbers = _budgets(budgets, fits["core_shape"], in_memory=has_allocore)
+    fits["exposure"] = events.pop("weights", None)
     Y, options = _read(console, data, events, likelihood, fits, out)
     chosen = _models(names, Y, likelihood, fits, {"restarts": restarts, "max_iter": max_iter})
     with explaining_stops(out), cluster_of(fits["cluster"]) as executor:
@@ -157,6 +160,7 @@ def select_budget(
     """
     check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
     numbers = _budgets(budgets, fits["core_shape"])
+    fits["exposure"] = events.pop("weights", None)
     Y, options = _read(console, data, events, likelihood, fits, out)
     ((model,),) = _models(["allocore"], Y, likelihood, fits, {}).values()
     with explaining_stops(out), cluster_of(fits["cluster"]) as executor:
@@ -210,7 +214,12 @@ def _models(
     _, settings = settings_of({**likelihood, "binary": False}, Y)
     if settings["likelihood"] == "auto":
         settings["likelihood"] = likelihood_for("auto", Y.max, settings["dispersion_by"])
-    chains = {name: fits[name] for name in ("sweeps", "burn_in", "draws", "thin", "chains") if fits[name] is not None}
+    of_chains = ("sweeps", "burn_in", "draws", "thin", "chains")
+    chains: dict[str, Any] = {name: fits[name] for name in of_chains if fits[name] is not None}
+    if weights := exposures_given(fits["exposure"]):
+        if all(name.startswith("nntuck") for name in names):
+            raise InputError("exposure", fits["exposure"][0], "does not apply to nntuck, which has no priors")
+        chains["modes"] = modes_with(weights, Y)
     core = sizes_given(fits["core_shape"])
     return named_models(names, Y, core_shape=core, defaults=Defaults(**settings), chains=chains, starts=starts)
 

@@ -15,7 +15,6 @@ from allocore.cli.options import (
     Cluster,
     DataPaths,
     ExposureOfRows,
-    Exposures,
     OnError,
     Rows,
     RunPath,
@@ -53,7 +52,6 @@ def fit(
     *,
     data: DataPaths,
     chosen: ChosenModel,
-    exposure: Exposures = None,
     seed: Seed = None,
     threads: Threads = None,
     hold_out: Annotated[
@@ -105,7 +103,7 @@ def fit(
 
     allocore fit icews/*.tab --budget 50 --start last_month.zarr --burn-in 100
 
-    allocore fit icews/*.tab --budget 50 --exposure month=days.csv
+    allocore fit icews/*.tab --budget 50 --exposure days --exposure sender=population.csv
     """
     whole_number("rows", rows), whole_number("top", top)
     if hold_out is None and (along is not None or hold_out_seed):
@@ -114,10 +112,11 @@ def fit(
     whole_number("hold_out_seed", hold_out_seed, least=0)
     check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
     chosen.check_likelihood(likelihood)
-    if exposure and not chosen.has_chains:
+    weights = events.pop("weights", None)
+    if weights and not chosen.has_chains:
         rule = "does not apply to nntuck: without priors, the estimated rates are the same with and without weights"
-        raise InputError("exposure", exposure[0], rule)
-    exposures = exposures_given(exposure)
+        raise InputError("exposure", weights[0], rule)
+    exposures = exposures_given(weights)
     chosen.check_memory()
     check_cluster(cluster)
     goes_on = _goes_on(out, chosen) if resume_or_start else False

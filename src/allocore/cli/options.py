@@ -64,12 +64,13 @@ Chain = Annotated[
 ]
 OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 Binary = Annotated[bool, typer.Option("--binary", help="Replace every count above 0 by 1.")]
-Exposures = Annotated[
+_Exposures = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="MODE=FILE",
-        help="Known weights of the labels of a mode, such as days observed or populations: a table (.csv, .tsv, "
-        ".parquet) with a column of labels and one of weights. Rates are per unit of the weights. Can be repeated.",
+        metavar="days|MODE=FILE",
+        help="Known weights: 'days' weighs each period by its observed days; MODE=FILE has the weights of the labels "
+        "of a mode, such as populations: a table (.csv, .tsv, .parquet) with a column of labels and one of weights. "
+        "Rates are per unit of the weights. Can be repeated.",
     ),
 ]
 ExposureOfRows = Annotated[
@@ -196,9 +197,10 @@ _EVENT_OPTIONS = _in_panel(
         "incomplete": option(
             str,
             "What to do with periods that seem to have been observed only in part, such as a last month that ends "
-            "early: 'keep' or 'drop' them.",
+            "early: 'keep' or 'drop' them, or make their observed share their weight ('exposure').",
             "keep",
         ),
+        "exposure": (_Exposures, None),
         "like": option(str | None, "A tensor whose modes, labels and periods the table should take."),
         "new_labels": option(str, "What to do with labels that --like lacks: 'error', 'drop' or 'append'.", "error"),
         "on_error": option(str, "What to do with unreadable rows: 'raise' an error, or 'drop' them.", "raise"),
@@ -220,16 +222,24 @@ def _gather_events(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("shared_modes", "unobserved"):
         if name in chosen:
             chosen[name] = [part.strip() for part in chosen[name].split(",")]
+    if exposures := chosen.pop("exposure", None):
+        if "days" in exposures:
+            chosen["exposure"] = "days"
+        if weights := [each for each in exposures if each != "days"]:
+            chosen["weights"] = weights  # a setting of the model
     return chosen
 
 
 takes_events = takes("events", _EVENT_OPTIONS, _gather_events)
-_OF_A_RUN = {name: each for name, each in _EVENT_OPTIONS.items() if name not in ("like", "new_labels")}
+_OF_A_RUN = {name: each for name, each in _EVENT_OPTIONS.items() if name not in ("like", "new_labels", "exposure")}
 takes_events_of_a_run = takes("events", _OF_A_RUN, _gather_events)
 
 
 def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.CountTensor:
     """Read a tensor from a tensor file, or from tables of events with `more` arguments of `read_events`."""
+    if "weights" in events:
+        rule = "must be 'days' here: weights from a file are a setting of a model, as of allocore fit"
+        raise InputError("exposure", events["weights"][0], rule)
     tensor = only_tensor(data)
     if tensor is not None:
         refuse_options(events, f"{tensor} is a tensor")

@@ -414,8 +414,10 @@ class Folder:
         before = dict(there.settings)
         for name, value in job.settings:
             if name not in EM_ONLY and before[name] != value:
-                rule = f"must agree with the comparison in {str(self.path)!r}, which has {name}={before[name]!r}"
-                raise InputError("models", Described(f"{job.model!r} with {name}={value!r}"), rule)
+                ours, theirs = job.arguments[name], there.arguments[name]
+                rule = f"must agree with the comparison in {str(self.path)!r}, which has {name}={theirs!r}"
+                rule += " with other weights" if repr(ours) == repr(theirs) else ""
+                raise InputError("models", Described(f"{job.model!r} with {name}={ours!r}"), rule)
 
     def _settings_of_results(self) -> list[dict[str, Any]]:
         """Return the settings of every result, for a folder without settings.json."""

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from allocore.errors import Described, InputError, whole_number
 from allocore.estimators import CP, AlloCore, Estimator, GibbsEstimator, NNTuck, RunSize, Tucker, whole_core
 from allocore.gibbs import SAMPLER_VERSION
-from allocore.model.modes import tied_given
+from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given, tied_given
 from allocore.model.spec import (
     LikelihoodName,
     check_counts,
@@ -40,7 +40,7 @@ _KINDS: dict[str, Any] = {"allocore": AlloCore, "cp": CP, "tucker": Tucker, "nnt
 _ESTIMATORS: dict[str, Any] = {each.__name__: each for each in _KINDS.values()}
 _FULL_CORE = (Tucker, NNTuck)
 _SIZES = ("budget", "rank", "core_shape", "max_budget")  # a comparison sets these, and those of a fit, itself
-_OF_A_FIT = ("seed", "threads", "progress", "store", "executor", "modes")
+_OF_A_FIT = ("seed", "threads", "progress", "store", "executor")
 _ENDINGS: dict[str, LikelihoodName] = {
     "nb": "negative-binomial",
     "negative-binomial": "negative-binomial",
@@ -93,8 +93,16 @@ class Job:
     def description(self) -> str:
         """The estimator with its settings, without its size: "CP(burn_in=5)"."""
         defaults = {each.name: each.default for each in fields(_ESTIMATORS[self.estimator])}
-        changed = [f"{name}={value!r}" for name, value in self.settings if value != defaults[name]]
+        changed = [f"{name}={value!r}" for name, value in self.arguments.items() if value != defaults[name]]
         return f"{self.estimator}({', '.join(changed)})"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The settings as arguments of the estimator: the weights of modes are in `Mode`s."""
+        known = dict(self.settings)
+        if known.get("modes") is not None:
+            known["modes"] = {mode: Mode(exposure=weights) for mode, weights in known["modes"]}
+        return known
 
     def new_estimator(self, threads: int) -> Any:
         """Return the estimator, ready to fit."""
@@ -104,7 +112,7 @@ class Job:
         elif self.estimator == "CP":
             size = {"rank": self.budget}
         common = {"seed": self.seed, "threads": threads, "progress": False}
-        return _ESTIMATORS[self.estimator](**size, **dict(self.settings), **common)
+        return _ESTIMATORS[self.estimator](**size, **self.arguments, **common)
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields as JSON values."""
@@ -136,7 +144,12 @@ def _converted(old: dict[str, Any]) -> dict[str, Any]:
 def _all_settings(kind: Any, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     names = [field for field in fields(kind) if field.name not in (*_SIZES, *_OF_A_FIT)]
     values = {field.name: given.get(field.name, field.default) for field in names}
-    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in values.items())
+    return tuple((name, _as_tuples(value)) for name, value in values.items())
+
+
+def _as_tuples(value: Any) -> Any:
+    """Return a value of JSON, whose lists are tuples in a setting."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -221,22 +234,33 @@ def _sizes(
             raise InputError("budgets", None, f"must be given for {name!r}, whose core_shape is None")
         for budget in budgets or () if core is None else [math.prod(core)]:
             chosen = core or core_for(budget, tensor.shape)
+            _core_with_factors(estimator, tensor, chosen, 1)  # they must agree
             yield budget, whole_core(tensor.shape, chosen, type(estimator).__name__), core is not None
         return
     own = size.get("rank", size.get("budget"))
     if budgets is None and own == "infer":
         raise InputError("models", Described(f"{name!r} with budget='infer'"), "must have numbers as budgets")
     for budget in budgets or _checked_budgets([own], tensor):
-        yield budget, core or (budget,) * tensor.ndim, core is not None
+        yield budget, _core_with_factors(estimator, tensor, core, budget), core is not None
+
+
+def _core_with_factors(
+    estimator: Estimator, tensor: CountTensor, core: tuple[int, ...] | None, budget: int
+) -> tuple[int, ...]:
+    """Return the core at a budget, with the numbers of factors of single modes that the estimator sets."""
+    given = modes_given(estimator.modes, tensor) if isinstance(estimator, GibbsEstimator) else {}
+    if isinstance(estimator, CP) and any(mode.factors is not None for mode in given.values()):
+        raise InputError("modes", estimator.modes, "must have no numbers of factors for CP: each budget is its own")
+    found = core_shape_given(given, tensor.ndim, core, budget)
+    return (budget,) * tensor.ndim if found is None else _fitting_core(found, tensor)
 
 
 def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[str, Any], ...]:
     given = estimator.get_params()
     if isinstance(estimator, GibbsEstimator):
-        if given["modes"] is not None:
-            raise InputError(
-                "modes", given["modes"], "must be left out in a comparison, which cannot use exposures yet"
-            )
+        known = modes_given(given["modes"], tensor)
+        weights = zip(tensor.mode_names, exposures_of(known, tensor), strict=True)
+        given["modes"] = tuple((name, weights_D) for name, weights_D in weights if weights_D) or None
         # All models get the same effort, so what grows in a fit keeps its first size here.
         if estimator.quick:
             raise InputError("quick", True, "must be False in a comparison: fix the same `sweeps` and `chains` instead")
@@ -244,7 +268,7 @@ def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[
         given |= {**fixed, **vars(size.schedule), "chains": size.chains}
         given["likelihood"] = likelihood_for(given["likelihood"], tensor.max, given["dispersion_by"])
         check_counts(given["likelihood"], tensor.max)
-        given["e0"] = concentrations_for(tensor.ndim, given["e0"])
+        given["e0"] = concentrations_for(tensor.ndim, concentrations_given(known, tensor.ndim, given["e0"]))
         if given["dispersion_by"] is not None:
             given["dispersion_by"] = tensor.mode_names[tensor.mode(given["dispersion_by"])]
         if (tied := tied_given(given["tied"], tensor)) is not None:

@@ -27,7 +27,7 @@ from allocore.events.formats import Mode, TextKind
 from allocore.events.loading import LoadedRows, RowSelection
 from allocore.findings import Finding
 from allocore.tensor import cameo
-from allocore.tensor.calendar import frequency_of, period_form, periods
+from allocore.tensor.calendar import frequency_of, period_form, periods, weights_by_days
 from allocore.tensor.coordinates import Int64s, check_total
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals
 from allocore.tensor.countries import is_region, resolve
@@ -62,6 +62,7 @@ class RowTally:
     new_labels: dict[str, dict[str, int]] = field(default_factory=dict)
     empty_periods: tuple[str, ...] = ()
     incomplete: dict[str, tuple[int, int]] = field(default_factory=dict)
+    exposures: dict[str, float] = field(default_factory=dict)
     days_apart: int | None = None
     unobserved: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -92,6 +93,7 @@ class CellOptions:
     min_count: int
     unobserved: object = None  # periods that are missing
     incomplete: str = "keep"
+    by_days: bool = False  # whether the weights of all periods are their days
     like: LabelTemplate | None = None
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)  # for modes whose columns have ordered labels
 
@@ -357,6 +359,7 @@ class EventCells:
             chosen = rows_of(tuple(labels), self._options.unobserved, "unobserved", self.modes[place].name)
             self._unobserved = {labels[row] for row in np.asarray(chosen).tolist()}
         whole = self._complete_periods(place, labels)
+        self._tally.exposures = self._weights(labels[whole.start : whole.stop])
         number = f"date_diff('{freq}', {literal(str(first))}::TIMESTAMP, {period}::TIMESTAMP) - {whole.start}"
         self.connection.execute(
             f"CREATE TEMP TABLE map{place} AS SELECT text, place, "
@@ -383,17 +386,27 @@ class EventCells:
         self._tally.days_apart = apart
         if not found:
             return everything
-        dropped = self._options.incomplete == "drop"
-        values = {"periods": {label: list(days) for label, days in found.items()}, "dropped": dropped}
-        self._tally.findings.append(Finding("incomplete-periods", "caution", values))
-        if not dropped:
+        how = self._options.incomplete
+        values = {"periods": {label: list(days) for label, days in found.items()}, "incomplete": how}
+        self._tally.findings.append(Finding("incomplete-periods", "note" if how == "exposure" else "caution", values))
+        if how != "drop":
             self._tally.incomplete = found
+            if how == "exposure":  # without a day there is nothing to weigh
+                self._unobserved |= {label for label, (observed, _) in found.items() if not observed}
             return everything
         complete = [row for row in everything if labels[row] not in found]
         if not complete:
             raise InputError("incomplete", "drop", f"would leave no period: all {len(labels)} may be incomplete")
         self._unobserved |= found.keys()
         return range(complete[0], complete[-1] + 1)
+
+    def _weights(self, labels: list[str]) -> dict[str, float]:
+        """The weights of the periods by their days, all or those of the incomplete ones; none if not asked for."""
+        if self._options.incomplete != "exposure" and not self._options.by_days:
+            return {}
+        weights = weights_by_days(labels, self._options.freq) if self._options.by_days else dict.fromkeys(labels, 1.0)
+        parts = {label: observed / days for label, (observed, days) in self._tally.incomplete.items() if observed}
+        return {label: weight * parts.get(label, 1.0) for label, weight in weights.items()}
 
     def _sum_up(self) -> None:
         """Make the table of cells in one pass over the rows, and count the rows that are dropped, by reason."""

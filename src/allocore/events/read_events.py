@@ -34,6 +34,7 @@ from allocore.tensor.shards import SHARDS, new_path
 from allocore.tensor.sql import connect, first_sentence, literal
 
 Modes = Sequence[str] | Mapping[str, str]
+Incomplete = Literal["keep", "drop", "exposure"]
 _MEMORY = "2GB"
 _MIN_COMMON_LABELS = 5  # with fewer, two modes may have the same labels by chance
 _MIN_DATES = 32  # fewer dates may be meant as they are, such as the days of a month
@@ -56,7 +57,8 @@ def read_events(
     min_count: int | None = None,
     on_error: Literal["raise", "drop"] = "raise",
     unobserved: str | Sequence[str] | slice | None = None,
-    incomplete: Literal["keep", "drop"] = "keep",
+    incomplete: Incomplete = "keep",
+    exposure: Literal["days"] | None = None,
     like: object = None,
     new_labels: Literal["error", "drop", "append"] = "error",
     out: str | os.PathLike[str] | None = None,
@@ -105,10 +107,14 @@ def read_events(
     unobserved : str, list of str or slice, optional
         Periods that were not observed, by their labels ("2018-05", or "2018" for all periods of that year). Their cells
         are missing, not zeros, and rows in them are not counted. The report lists the periods without any event.
-    incomplete : {"keep", "drop"}, default "keep"
+    incomplete : {"keep", "drop", "exposure"}, default "keep"
         What to do with periods that seem to have been observed only in part: the first and the last if the events begin
         late or end early in them, and periods with events on few days if there are many events a day. "keep" counts
-        their rows, with a warning; "drop" leaves them out at both ends, and makes others missing.
+        their rows, with a warning; "drop" leaves them out at both ends, and makes others missing; "exposure" gives them
+        the share of their days that was observed as their weight, which fits use (`Y.exposures`).
+    exposure : {"days"}, optional
+        The weights of the periods, which fits use: "days" gives each its observed days, so that fits allow for months
+        of different lengths too. They are relative to the average period, such as 30.44 days.
     like : CountTensor, optional
         Read more events for this tensor (or a path to it): the same modes, the same labels in the same order, the same
         length of periods, and the same modes with a missing diagonal. The mode of time has the periods of the new
@@ -162,7 +168,7 @@ def read_events(
     check_choice("format", format, ("auto", *FORMATS))
     check_choice("diagonal", diagonal, ("missing", "drop", "keep"))
     check_choice("on_error", on_error, ("raise", "drop"))
-    check_choice("incomplete", incomplete, ("keep", "drop"))
+    check_choice("incomplete", incomplete, ("keep", "drop", "exposure"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
     source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
@@ -182,6 +188,7 @@ def read_events(
         length = _frequency(freq, table, chosen, template)
         if unobserved is not None and not any(mode.kind == "time" for mode in chosen):
             raise InputError("unobserved", unobserved, NEEDS_DATES)
+        exposure, incomplete = _weighing(exposure, incomplete, length, chosen, template)
         selection = RowSelection(
             modes=chosen,
             count=count,
@@ -202,10 +209,11 @@ def read_events(
         if on_error == "raise":
             raise_first_bad_row(connection, table, selection, loaded.rejects)
         orders = table.orders(chosen) if isinstance(table, FrameTable) else {}
-        options = CellOptions(length, shared, diagonal, least, unobserved, incomplete, template, orders)
+        by_days = exposure is not None
+        options = CellOptions(length, shared, diagonal, least, unobserved, incomplete, by_days, template, orders)
         counted, tally = count_rows(connection, selection, options, loaded)
         how = {"format": format, "modes": modes, "time": time, "count": count, "header": header, "where": where}
-        reading = _reading(**how, dedup=dedup, diagonal=diagonal)
+        reading = _reading(**how, dedup=dedup, diagonal=diagonal, **_weights_of(exposure, incomplete))
         counted.set_report(replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading))
         if target is None:
             tensor = with_parts(counted)  # in memory
@@ -352,6 +360,29 @@ def _frequency(freq: object, table: EventTable, modes: tuple[Mode, ...], templat
         rule = f"must not be shorter than the periods in {times[0].column}, which are of one {own}"
         raise InputError("freq", chosen, rule)
     return chosen or own or "month"
+
+
+def _weighing(
+    exposure: object, incomplete: Incomplete, length: str, modes: tuple[Mode, ...], template: LabelTemplate | None
+) -> tuple[Literal["days"] | None, Incomplete]:
+    """Return the weights of periods and what to do with incomplete ones: as given, or as in `like`."""
+    if template and template.tensor.report is not None and exposure is None and incomplete == "keep":
+        known = template.tensor.report.reading
+        exposure, incomplete = known.get("exposure"), known.get("incomplete", incomplete)
+    if exposure is None:
+        return None, incomplete
+    check_choice("exposure", exposure, ("days",))
+    if not any(mode.kind == "time" for mode in modes):
+        raise InputError("exposure", exposure, NEEDS_DATES)
+    if length in ("hour", "day"):
+        raise InputError("exposure", exposure, f"needs periods longer than a day, not each {length}")
+    return "days", "exposure" if incomplete == "keep" else incomplete
+
+
+def _weights_of(exposure: str | None, incomplete: str) -> dict[str, str]:
+    """How periods were weighed, which more events of the same kind need again."""
+    by_days = {} if exposure is None else {"exposure": exposure}
+    return {**by_days, **({"incomplete": incomplete} if incomplete == "exposure" else {})}
 
 
 def _shared(given: Sequence[str] | None, form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:

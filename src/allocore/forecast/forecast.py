@@ -55,7 +55,7 @@ from allocore.posterior.predict import (
 )
 from allocore.progress import watched
 from allocore.storage.record import Record
-from allocore.tensor.calendar import next_periods, period_numbers, periods_per_year
+from allocore.tensor.calendar import frequency_of, next_periods, period_numbers, periods_per_year, weights_by_days
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
 from allocore.tensor.labels import free_name, label_kind, with_results
 
@@ -180,7 +180,7 @@ class Forecast:
 
         :meta private:
         """
-        return Compared.of(self._fitted.record.tensor, self.coming, self.record, self._threads)
+        return Compared.of(self._fitted.record, self.coming, self.record, self._threads)
 
     @overload
     def predict(
@@ -339,8 +339,7 @@ class Forecast:
         >>> list(forecast.changes().columns)
         ['name', 'last', 'expected', 'low', 'high', 'ratio']
         """
-        weights_T = self._fitted.record.spec.exposure(self.coming.mode)
-        return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval), weights_T)
+        return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval))
 
     def by_class(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return the expected counts of the classes in the coming periods; per unit if the periods have exposures.
@@ -437,8 +436,9 @@ def coming_periods(tensor: CountTensor, horizon: object, mode: str | int | None,
     past = Periods(np.array(numbers), observed_T, _cycle(season, year, numbers[-1] + 1, name))
     known = tensor.incomplete
     incomplete = {str(label): known[str(label)] for label in labels if str(label) in known}
+    last = None if name in tensor.exposures else str(labels[-1])  # a fit with weights allows for what was not observed
     complete = replace(past, observed_T=observed_T & np.array([str(label) not in incomplete for label in labels]))
-    return Coming(place, past, complete, tuple(coming), year, _incomplete_past(incomplete, str(labels[-1])))
+    return Coming(place, past, complete, tuple(coming), year, _incomplete_past(incomplete, last))
 
 
 def _mode_of_time(tensor: CountTensor, mode: str | int | None) -> int:
@@ -468,7 +468,7 @@ def _cycle(season: object, year: int | None, periods: int, name: str) -> int | N
     return length
 
 
-def _incomplete_past(incomplete: Mapping[str, tuple[int, int]], last: str) -> tuple[Finding, ...]:
+def _incomplete_past(incomplete: Mapping[str, tuple[int, int]], last: str | None) -> tuple[Finding, ...]:
     """A finding on the periods of the past that may be incomplete, and are not compared with the forecast."""
     if not incomplete:
         return ()
@@ -495,12 +495,7 @@ def make_forecast(
     rng = np.random.default_rng(whole_number("seed", seed, least=0))
     coming = coming_periods(record.tensor, horizon, mode, season)
     tensor = future_tensor(record.tensor, coming)
-    if exposure is None and record.spec.exposure(coming.mode) is not None:
-        name = tensor.mode_names[coming.mode]
-        raise InputError(
-            "exposure", None, f"must have the weights of the coming periods: the fit has those of {name!r}"
-        )
-    weights_H = exposure_of(exposure, tensor, coming.mode)
+    weights_H = exposure_of(_usual_weights(record, coming) if exposure is None else exposure, tensor, coming.mode)
     factors = factor_counts(record, coming.mode)
     smoothness = learn_smoothness(factors, coming.past)
     paths = Paths(factors, coming.past, smoothness, rng)
@@ -515,9 +510,25 @@ def make_forecast(
     rates = np.array([paths.draw(horizon) for _ in watched(range(times), times, "paths of the future")])
     future = future_record(record, coming.mode, tensor, factors, rates, rng, weights_H)
     forecast = Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
-    if forecast.last_incomplete:
+    if any(finding.kind == "incomplete-past" and finding.values["last"] for finding in coming.findings):
         warnings.warn(" ".join(forecast.sentences), stacklevel=3)
     return forecast
+
+
+def _usual_weights(record: Record, coming: Coming) -> list[float] | None:
+    """The weights of whole coming periods, if the fit has the weights of periods that `read_events` knows, or none."""
+    weights_T, name = record.spec.exposure(coming.mode), record.tensor.mode_names[coming.mode]
+    if weights_T is None:
+        return None
+    known, labels = record.tensor.exposures.get(name, {}), record.tensor.labels[coming.mode]
+    if list(known.values()) != weights_T.tolist() or record.tensor.report is None:
+        raise InputError(
+            "exposure", None, f"must have the weights of the coming periods: the fit has those of {name!r}"
+        )
+    if "exposure" not in record.tensor.report.reading:
+        return [1.0] * len(coming.labels)
+    freq = frequency_of([*map(str, labels), *coming.labels])
+    return list(weights_by_days(coming.labels, freq or "month").values())
 
 
 def _relative_paths(forecast: Forecast, summary: ClassSummary) -> Floats:

@@ -12,7 +12,8 @@ All are smaller for better forecasts; the first three are proper (Gneiting and R
 
 **Cells.** A series is the cells that differ in the mode of time only. One that was never observed is left out of past
 and future, as missing cells are left out of all sums. In one that was observed in part, a missing cell counts as the
-mean over its observed periods.
+mean over its observed periods. With exposures, this mean and the simple forecasts are per unit, times the weights of
+the periods.
 
 A class is a share of many cells, and events do not say to which class they belong. So the forecast of a class is about
 its *home cells*: those of the labels that together have half of its profile, in every mode but time.
@@ -92,18 +93,19 @@ class PastCounts:
 
     tensor: CountTensor
     mode: int
+    weights_T: Floats  # known weights of the periods, or 1
     coords_Mn: Ints
     count_n: Floats
     known_n: Flags
 
     @classmethod
-    def of(cls, tensor: CountTensor, mode: int) -> "PastCounts":
+    def of(cls, tensor: CountTensor, mode: int, weights_T: Floats) -> "PastCounts":
         """Return the past counts of a tensor, filled in where a series was observed in part."""
         coords_Mn, count_n = tensor.coords.astype(np.int64), tensor.counts.astype(np.float64)
-        gap_MF, mean_F = _gaps(tensor, coords_Mn, mode)
+        gap_MF, mean_F = _gaps(tensor, coords_Mn, mode, weights_T)
         known_n = np.arange(len(count_n) + len(mean_F)) < len(count_n)
         coords_Mn, count_n = np.concatenate([coords_Mn, gap_MF], axis=1), np.concatenate([count_n, mean_F])
-        return cls(tensor, mode, coords_Mn, count_n, known_n)
+        return cls(tensor, mode, weights_T, coords_Mn, count_n, known_n)
 
     def by_period(self, cells: list[dict[str, Any]], future: CountTensor, row: int = 0) -> Floats:
         """The sums (N, T) of the series that are not missing in a coming period; NaN if a sum has no such series."""
@@ -130,11 +132,12 @@ class Compared:
     left_out: int
 
     @classmethod
-    def of(cls, past: CountTensor, coming: Coming, future: Record, threads: int) -> "Compared":
-        """Compare a past tensor with the record of its future."""
-        loops = self_loops(past, future.tensor.shape)
+    def of(cls, past: Record, coming: Coming, future: Record, threads: int) -> "Compared":
+        """Compare the data of a fit with the record of their future."""
+        loops = self_loops(past.tensor, future.tensor.shape)
         left_out = (future.tensor.missing.cells - loops.cells) // len(coming.labels)
-        return cls(PastCounts.of(past, coming.mode), coming, future, threads, left_out)
+        weights_T = weights_of_periods(past, coming.mode)
+        return cls(PastCounts.of(past.tensor, coming.mode, weights_T), coming, future, threads, left_out)
 
     @property
     def tensor(self) -> CountTensor:
@@ -150,6 +153,12 @@ class Compared:
         filled = int(np.count_nonzero(~self.past.known_n))
         numbers = {"cells-never-observed": self.left_out, "cells-filled-in": filled}
         return [Finding(kind, "note", {"cells": cells}) for kind, cells in numbers.items() if cells]
+
+
+def weights_of_periods(record: Record, mode: int) -> Floats:
+    """Return the known weights of the periods of a record, or ones."""
+    weights_T = record.spec.exposure(mode)
+    return np.ones(record.tensor.shape[mode]) if weights_T is None else weights_T
 
 
 def self_loops(past: CountTensor, shape: tuple[int, ...]) -> Missing:
@@ -180,8 +189,8 @@ def never_observed(past: CountTensor, mode: int, shape: tuple[int, ...]) -> Miss
     return Missing(np.concatenate([always, rest]), shape)
 
 
-def _gaps(tensor: CountTensor, coords_Mn: Ints, mode: int) -> tuple[Ints, Floats]:
-    """The missing cells of series with counts, in observed periods, and the mean of the observed cells of each."""
+def _gaps(tensor: CountTensor, coords_Mn: Ints, mode: int, weights_T: Floats) -> tuple[Ints, Floats]:
+    """The missing cells of series with counts, in observed periods, and the mean per unit of each, times its weight."""
     others, length = [m for m in range(tensor.ndim) if m != mode], tensor.shape[mode]
     (keys_n,) = column_keys([tensor.shape[m] for m in others], coords_Mn[others])
     _, first_S, series_n = np.unique(keys_n, return_index=True, return_inverse=True)
@@ -189,12 +198,14 @@ def _gaps(tensor: CountTensor, coords_Mn: Ints, mode: int) -> tuple[Ints, Floats
     observed_T = tensor.missing.observed_rows(mode)
     number_S = length - missing_in_fibres(tensor.missing, first_MS, mode)
     partly_S = np.flatnonzero(number_S < observed_T.sum())
-    mean_S = np.bincount(series_n.ravel(), tensor.counts, len(number_S)) / np.maximum(number_S, 1)
+    weight_S = weights_T.sum() - missing_in_fibres(tensor.missing, first_MS, mode, weights_T)
+    mean_S = np.bincount(series_n.ravel(), tensor.counts, len(number_S)) / np.where(number_S > 0, weight_S, 1.0)
     periods = np.flatnonzero(observed_T)
     cells_MF = np.repeat(first_MS[:, partly_S], len(periods), axis=1)
     cells_MF[mode] = np.tile(periods, len(partly_S))
     gap_F = covered(cells_MF, tensor.missing)
-    return cells_MF[:, gap_F], np.repeat(mean_S[partly_S], len(periods))[gap_F]
+    means_F = np.multiply.outer(mean_S[partly_S], weights_T[periods]).ravel()
+    return cells_MF[:, gap_F], means_F[gap_F]
 
 
 def _counts_by_period(
@@ -267,20 +278,16 @@ def home_cells(summary: ClassSummary, mode: int) -> list[dict[str, Any]]:
     return found
 
 
-def class_changes(
-    compared: Compared, summary: ClassSummary, interval: float, weights_T: Floats | None = None
-) -> "pd.DataFrame":
+def class_changes(compared: Compared, summary: ClassSummary, interval: float) -> "pd.DataFrame":
     """The mean counts per period of the home cells, in the last periods and in the coming ones.
 
-    If periods have exposures, `weights_T` in the past, they are counts per unit.
+    If periods have exposures, they are counts per unit.
     """
     import pandas as pd
 
     coming = compared.coming
     cells, horizon = home_cells(summary, coming.mode), len(coming.labels)
-    past_NT = compared.past.by_period(cells, compared.tensor)
-    if weights_T is not None:
-        past_NT = past_NT / weights_T
+    past_NT = compared.past.by_period(cells, compared.tensor) / compared.past.weights_T
     past_NT = past_NT[:, coming.complete.observed_T]
     compared = replace(compared, record=compared.record.per_unit(coming.mode))
     last_N: Floats = past_NT[:, -horizon:].mean(axis=1) if past_NT.shape[1] else np.full(len(cells), np.nan)
@@ -332,19 +339,20 @@ class SimpleForecast:
     baseline: Baseline
     past: Periods
     year: int | None
+    weights_T: Floats
 
-    def means(self, series: Series, origin: int, number_H: Ints) -> Floats | None:
+    def means(self, series: Series, origin: int, number_H: Ints, weights_H: Floats) -> Floats | None:
         """Return the expected counts (number, H) of periods from the rows before `origin`; None if they are too few."""
-        horizon = len(number_H)
         observed = np.flatnonzero(self.past.observed_T[:origin])
         if not len(observed):
             return None
-        if self.baseline == "mean":
-            return np.repeat(series.sums(observed)[:, None] / len(observed), horizon, axis=1)
-        if self.baseline == "last":
-            return np.repeat(series.sums(observed[-1:])[:, None], horizon, axis=1)
-        rows = self._a_year_before(origin, number_H, set(observed.tolist()))
-        return None if rows is None else np.stack([series.sums(np.array([row])) for row in rows], axis=1)
+        if self.baseline in ("mean", "last"):
+            rows = observed if self.baseline == "mean" else observed[-1:]
+            return np.outer(series.sums(rows) / self.weights_T[rows].sum(), weights_H)
+        before = self._a_year_before(origin, number_H, set(observed.tolist()))
+        if before is None:
+            return None
+        return np.stack([series.sums(np.array([row])) / self.weights_T[row] for row in before], axis=1) * weights_H
 
     def _a_year_before(self, origin: int, number_H: Ints, known: set[int]) -> list[int] | None:
         """The rows one year before, or two if that is not past; None if one was not observed."""
@@ -415,7 +423,7 @@ def past_pairs(simple: SimpleForecast, series: Series, horizon: int) -> Pairs | 
     if not len(observed):
         return None
     tested = observed[-min(horizon, len(observed) - 1) :]
-    means = simple.means(series, int(tested[0]), simple.past.number_T[tested])
+    means = simple.means(series, int(tested[0]), simple.past.number_T[tested], simple.weights_T[tested])
     if means is None:
         return None
     counts = np.stack([series.sums(np.array([row])) for row in tested], axis=1)
@@ -634,14 +642,15 @@ class _Simple(NamedTuple):
         return scores_KN
 
 
-def _baselines(coming: Coming, likelihood: Likelihood, series: Series, workers: Workers) -> list[_Simple]:
+def _baselines(compared: Compared, likelihood: Likelihood, series: Series, workers: Workers) -> list[_Simple]:
     """The baselines that the past allows. One that cannot be tested on the past has the noise of the last value."""
-    found, noises = [], None
+    found, noises, coming = [], None, compared.coming
+    weights_T, weights_H = compared.past.weights_T, weights_of_periods(compared.record, coming.mode)
     horizon, rows = len(coming.labels), len(coming.past.number_T)
     following = coming.past.number_T[-1] + 1 + np.arange(horizon)
     for name in BASELINES:
-        simple = SimpleForecast(name, coming.complete, coming.year)
-        means, pairs = simple.means(series, rows, following), past_pairs(simple, series, horizon)
+        simple = SimpleForecast(name, coming.complete, coming.year, weights_T)
+        means, pairs = simple.means(series, rows, following, weights_H), past_pairs(simple, series, horizon)
         if pairs is not None:
             noises = _fitted_noise(likelihood, pairs, workers)
         if means is not None and noises is not None:
@@ -657,7 +666,7 @@ def _score_cells(compared: Compared, future: CountTensor, interval: float, worke
     active, series_n = np.unique(np.ravel_multi_index(tuple(past.coords_Mn[others]), lengths), return_inverse=True)
     empty = (tensor.volume - tensor.missing.cells) // len(coming.labels) - len(active)
     series = Series(series_n.ravel(), past.coords_Mn[mode], past.count_n, past.known_n, len(active), empty)
-    simple = _baselines(coming, likelihood, series, workers)
+    simple = _baselines(compared, likelihood, series, workers)
     names, units = ["forecast", *(each.name for each in simple)], int(np.prod(lengths))
     sums_of = {scope: ScoreSums(names, units) for scope in ("cells", "positive cells")}
     for coords_MN, counts_N in _in_blocks(future, number_of_draws(record)):
@@ -696,7 +705,7 @@ def _score_sums(
         some = np.flatnonzero(np.isfinite(past_NT[:, 0]))
         if not len(some):
             continue
-        simple = _baselines(coming, negative_binomial, Series.of_table(past_NT[some]), workers)
+        simple = _baselines(compared, negative_binomial, Series.of_table(past_NT[some]), workers)
         if not sums.number:
             sums = ScoreSums(["forecast", *(each.name for each in simple)], units)
         named = [{**cells[n], future.mode_names[mode]: coming.labels[h]} for n in some.tolist()]

@@ -20,8 +20,10 @@ and Neal 2004; Green and Richardson 2001). For a class q that holds counts,
 Why: a class at a factor that is a mixture of two others, say of two communities, can explain the data as well as two
 classes at these two factors. A move of a single class cannot leave such a state.
 
-No class is split or merged in a mode that is tied to another (tied.py). In proposals in other modes, n counts the
-locations in both tied modes.
+If the mode is tied to another (tied.py), n counts the locations in both, also that of q and of r in the other one, and
+a factor is in use if any class uses it in either mode. Nothing else changes: as the diagonal is missing, R[d] does not
+depend on row d, and a factor of its own is not in R at all. In the way back, r still moves to the factor that a random
+other class has in the same mode.
 
 The weights w are those of a mixture of the factors in use that explains the counts: a count in row d comes from factor
 k with weight w_k, in shares phi[d, k] R[d] / S_k. A few steps of EM fit them. They only make a proposal, so they need
@@ -76,7 +78,7 @@ def split_merge(
     key: Key, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
 ) -> tuple[tuple[State, Floats], SplitMergeInfo]:
     """The state after some proposals in one mode, with its X_q / lambda_q, and an info; `workspace` is only read."""
-    if spec.budget < _LEAST_CLASSES or len(spec.sharing(view.mode)) > 1:
+    if spec.budget < _LEAST_CLASSES:
         return (state, exposure_Q), SplitMergeInfo(0, 0)
     draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
     rng, stream, accepted = scratch(), key.stream(Step.SPLIT_MERGE, view.mode), 0
@@ -122,9 +124,10 @@ class Draft:
         """A draft of a state; `exposure_Q` is X_q / lambda_q."""
         mode, by_rows = view.mode, ByClass.of(view, layout.workers)
         log_phi_DK = state.log_phi[mode].copy()
-        used_U, class_U = np.unique(state.subs_QM[:, mode], return_index=True)
         phi_DK = np.zeros_like(log_phi_DK)
-        phi_DK[:, used_U] = workspace.rows(mode)[:, class_U]
+        for role in spec.sharing(mode):
+            used_U, class_U = np.unique(state.subs_QM[:, role], return_index=True)
+            phi_DK[:, used_U] = workspace.rows(role)[:, class_U]
         classes_MK = np.array([np.bincount(subs_Q, minlength=max(spec.core_shape)) for subs_Q in state.subs_QM.T])
         return cls(
             mode=mode,
@@ -149,8 +152,13 @@ class Draft:
 
     def state(self, before: State) -> State:
         """The state of the draft, which was made from `before`."""
-        changed = before.with_factors(self.mode, self.log_phi_DK)
+        changed = before.with_factors(self.sharing, self.log_phi_DK)
         return replace(changed, log_core_Q=self.log_core_Q, subs_QM=self.subs_QM)
+
+    @property
+    def sharing(self) -> tuple[int, ...]:
+        """The modes that share the factors of this mode."""
+        return self.tied if self.tied is not None and self.mode in self.tied else (self.mode,)
 
     def column(self, mode: int, q: int) -> tuple[Floats, float]:
         """The factor of a class in a mode, and its sum."""
@@ -193,13 +201,15 @@ class Draft:
 class Pair:
     """Classes q and r, the number of other classes at each factor of each mode, and the joint counts of q and r.
 
-    The factors that others use in this mode explain these counts with `weights_U`; `exposure_U` has their S. `scores`
-    are those of one class with all counts, at these factors and, last, at one of its own, described by `fit`.
+    `others_K` has the number of other locations at each factor of this mode, in all modes that share its factors. Those
+    in use explain these counts with `weights_U`; `exposure_U` has their S. `scores` are those of one class with all
+    counts, at these factors and, last, at one of its own, described by `fit`.
     """
 
     q: int
     r: int
     others_MK: Ints
+    others_K: Ints
     y_D: Floats
     used_U: Ints
     weights_U: Floats
@@ -244,7 +254,7 @@ def propose(draft: Draft, rng: Words) -> bool:
         if accepted:
             _write_split(draft, pair, split, rng)
         return accepted
-    if pair.others_MK[draft.mode, draft.subs_QM[q, draft.mode]] == 0:  # a split could not go back there
+    if pair.others_K[draft.subs_QM[q, draft.mode]] == 0:  # a split could not go back there
         return False
     split, merged = _now_split(draft, pair), _draw_merged(draft, pair, rng)
     accepted = log(uniform(rng)) < -_gain(draft, pair, split, merged)
@@ -286,20 +296,26 @@ def _partners(draft: Draft, q: int, factor: int) -> Flags:
 
 
 def _pair(draft: Draft, q: int, r: int) -> Pair | None:
-    """The pair of q and r, or None if a move could not be undone: others must use two factors here, and those of r."""
+    """The pair of q and r, or None if a move could not be undone.
+
+    Others must use two factors here, and those of r: if r has no counts, a merge must be able to send it there.
+    """
     mode, others_MK = draft.mode, draft.classes_MK.copy()
     at_r = np.arange(len(others_MK)), draft.subs_QM[r]
     others_MK[at_r] -= 1
     others_MK[mode, draft.subs_QM[q, mode]] -= 1
-    used_U = np.flatnonzero(others_MK[mode])
-    if len(used_U) < 2 or not others_MK[at_r].all():
+    others_K = others_MK[list(draft.sharing)].sum(axis=0)[: draft.phi_DK.shape[1]]
+    used_U, others_of_r = np.flatnonzero(others_K), others_MK[at_r]
+    if draft.y_Q[r] > 0:
+        others_of_r[mode] = others_K[draft.subs_QM[r, mode]]
+    if len(used_U) < 2 or not others_of_r.all():
         return None
     y_D, exposure_D, alpha = draft.y_QD[q] + draft.y_QD[r], draft.exposure_QD[q], draft.alpha_M[mode]
     explained = explain(y_D, exposure_D, draft.priors, used_U, draft.phi_DK, draft.log_phi_DK)
     fit, free = fit_collapsed(y_D, exposure_D, draft.priors), draft.phi_DK.shape[1] - len(used_U)
     own = log(free * alpha) + fit.log_integral if free else -inf
-    scores = np.append(explained.scores_U + log_of(others_MK[mode, used_U] + alpha), own)
-    return Pair(q, r, others_MK, y_D, used_U, explained.weights_U, explained.exposure_U, scores, fit)
+    scores = np.append(explained.scores_U + log_of(others_K[used_U] + alpha), own)
+    return Pair(q, r, others_MK, others_K, y_D, used_U, explained.weights_U, explained.exposure_U, scores, fit)
 
 
 def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
@@ -333,10 +349,13 @@ def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
         return -inf
     a0, b0, mode = draft.priors.a0, draft.priors.b0, draft.mode
     log_weight = log_weight_of_shares(split.kept_D, split.given_D, split.odds_D, split.log_phi_2D)
-    for u, counts in ((split.first, kept), (split.second, given)):
-        log_weight += log(pair.others_MK[mode, pair.used_U[u]] + draft.alpha_M[mode])
+    factor, factors_M = int(pair.used_U[split.first]), draft.subs_QM[pair.q].copy()
+    factors_M[mode] = pair.used_U[split.second]
+    others_M = _others_at(draft, pair, factor, factors_M)
+    for u, counts, others in ((split.first, kept, pair.others_K[factor]), (split.second, given, others_M[mode])):
+        log_weight += log(others + draft.alpha_M[mode])
         log_weight += log_core_integral(counts, pair.exposure_U[u], a0, b0)
-    for m, others in enumerate(_others_at(draft, pair, draft.subs_QM[pair.q])):
+    for m, others in enumerate(others_M):
         if m != mode:
             log_weight += log(others + draft.alpha_M[m])
     first, second = pair.weights_U[[split.first, split.second]]
@@ -348,7 +367,7 @@ def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
     if choice < len(pair.used_U):
         factor, log_core = pair.used_U[choice], nan
     else:
-        factor = _one_of(pair.others_MK[draft.mode, : draft.phi_DK.shape[1]] == 0, rng)
+        factor = _one_of(pair.others_K == 0, rng)
         log_core = draw_collapsed(rng, pair.fit)
     modes, budget = range(len(draft.alpha_M)), len(draft.y_Q)
     excluded = {m: sorted((pair.q, pair.r)) if m == draft.mode else [pair.r] for m in modes}
@@ -364,21 +383,21 @@ def _now_merged(draft: Draft, pair: Pair) -> MergedState:
 def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
     log_weight = float(np.logaddexp.reduce(pair.scores))
     log_weight += log_core_integral(0.0, merged.exposure_r, draft.priors.a0, draft.priors.b0)
-    if pair.others_MK[draft.mode, merged.factor] == 0:
+    if pair.others_K[merged.factor] == 0:
         log_weight += log_correction(merged.log_core, pair.y_D, draft.exposure_QD[pair.q], draft.priors, pair.fit)
     factors_M = draft.subs_QM[merged.away_M, np.arange(len(draft.alpha_M))]
-    others_M = _others_at(draft, pair, factors_M)
+    others_M = _others_at(draft, pair, merged.factor, factors_M)
     for m, factor in enumerate(factors_M):
-        here = m == draft.mode
-        drawn_from, choices = pair.others_MK[m, factor], len(draft.y_Q) - (2 if here else 1)
-        beside_q = here and factor == merged.factor
-        log_weight += log((others_M[m] + beside_q + draft.alpha_M[m]) * choices / drawn_from)
+        drawn_from, choices = pair.others_MK[m, factor], len(draft.y_Q) - (2 if m == draft.mode else 1)
+        log_weight += log((others_M[m] + draft.alpha_M[m]) * choices / drawn_from)
     return log_weight
 
 
-def _others_at(draft: Draft, pair: Pair, factors_M: Ints) -> list[int]:
-    """The locations at each of the factors to which r moves, of other classes and of r itself in an earlier mode."""
+def _others_at(draft: Draft, pair: Pair, factor_q: int, factors_M: Ints) -> list[int]:
+    """The locations at each of the factors of r, of other classes, of q, and of r itself in an earlier mode."""
     others_M = [int(pair.others_MK[m, factor]) for m, factor in enumerate(factors_M)]
+    for m in draft.sharing:
+        others_M[m] += int(factors_M[m] == factor_q)
     if draft.tied is not None:
         first, second = draft.tied
         others_M[first] += int(pair.others_MK[second, factors_M[first]])
@@ -395,7 +414,7 @@ def _other_class(budget: int, excluded: list[int], rng: Words) -> int:
 
 def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> None:
     q, r, left = pair.q, pair.r, draft.subs_QM[pair.q, draft.mode]
-    if pair.others_MK[draft.mode, left] == 0:
+    if pair.others_K[left] == 0:
         draft.set_factor(left, -inf)
     draft.move_to_factors_of(r, np.full(len(draft.alpha_M), q))
     draft.exposure_QD[r] = draft.exposure_QD[q]
@@ -404,7 +423,7 @@ def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> Non
 
 
 def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> None:
-    q, r, priors, own = pair.q, pair.r, draft.priors, pair.others_MK[draft.mode, merged.factor] == 0
+    q, r, priors, own = pair.q, pair.r, draft.priors, pair.others_K[merged.factor] == 0
     draft.move_to_factors_of(r, merged.away_M)
     draft.y_QD[r], draft.y_Q[r], draft.exposure_Q[r] = 0, 0, merged.exposure_r
     draft.log_core_Q[r] = log_gamma(rng, priors.a0, priors.b0 + merged.exposure_r)

@@ -156,7 +156,8 @@ def _visit_tied(
     state, _ = draw_tied_factors(key, layout, spec, state, now.allocation.y_RQ, workspace)
     for mode in modes:
         workspace.renew(state, mode)
-    return state, _view(layout, now.allocation, workspace, modes[-1]), relocations
+    seen_last = modes[key.sweep // len(spec.groups) % len(modes)]  # for split-merge: the roles take turns
+    return state, _view(layout, now.allocation, workspace, seen_last), relocations
 
 
 def _view(layout: Layout, allocation: Allocation, workspace: Workspace, mode: int) -> ModeView:

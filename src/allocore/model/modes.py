@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from allocore.errors import NO_VALUE, Described, InputError
 from allocore.model.spec import check_weights, concentrations_for
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import LabelRows, ModeLabels, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHOWN = 5  # labels in an error
 
@@ -25,10 +28,12 @@ class Mode:
         The number of factors of the mode, K_m. None takes it from `core_shape`, or else the budget.
     e0 : float, default=None
         The shape of the gamma prior of its factors. None takes the `e0` of the model.
-    exposure : sequence of float, or mapping or Series from labels to floats, default=None
+    exposure : sequence, mapping, Series or data frame, default=None
         Known weights of its labels, all positive, such as the days that were observed of each month, or a population.
         The rate of a cell is the product of its weights and the rate of the model, so factors are compared per unit. A
-        sequence is in the order of the labels. Weights near 1 leave the priors as they are. None means 1 for all.
+        sequence is in the order of the labels; a mapping or a Series is by label, as is a data frame with a column of
+        labels and one of weights. Weights near 1 leave the priors as they are. None means those of the tensor
+        (`Y.exposures`), or else 1 for all.
 
     Examples
     --------
@@ -107,12 +112,16 @@ def exposures_of(given: Mapping[int, Mode], tensor: CountTensor) -> tuple[tuple[
 
 
 def exposure_of(exposure: Any, tensor: CountTensor, mode: int) -> NDArray[np.float64] | None:
-    """Check the weights that are given for the labels of a mode; a mapping is by label, and a number is for all."""
-    return None if exposure is None else checked_exposure(exposure, tensor.labels[mode], tensor.mode_names[mode])
+    """Check the weights that are given for the labels of a mode; without any, those that the tensor has."""
+    name = tensor.mode_names[mode]
+    given = tensor.exposures.get(name) if exposure is None else exposure
+    return None if given is None else checked_exposure(given, tensor.labels[mode], name)
 
 
 def checked_exposure(exposure: Any, labels: ModeLabels, name: str) -> NDArray[np.float64]:
     """Return the weights of labels, (D)."""
+    if hasattr(exposure, "columns"):  # a data frame
+        exposure = _series_of(exposure)
     if isinstance(exposure, Mapping) or (hasattr(exposure, "index") and hasattr(exposure, "items")):  # a pandas Series
         exposure = _in_order(exposure, labels, name)
     try:
@@ -127,6 +136,17 @@ def checked_exposure(exposure: Any, labels: ModeLabels, name: str) -> NDArray[np
         )
     check_weights(weights_D, labels)
     return weights_D
+
+
+def _series_of(frame: Any) -> "pd.Series[Any]":
+    """The weights of a data frame with a column of labels and one of weights."""
+    import pandas as pd
+
+    if len(frame.columns) != 2:
+        columns = Described(f"a frame with the columns {', '.join(map(str, frame.columns))}")
+        raise InputError("exposure", columns, "must have two columns, labels and weights")
+    labels, weights = (list(frame[name]) for name in frame.columns)
+    return pd.Series(weights, index=pd.Index(labels, dtype=object), dtype=object)
 
 
 def _in_order(exposure: Any, labels: ModeLabels, name: str) -> list[Any]:

@@ -19,13 +19,17 @@ numbers of actors that i acts on and that act on j; neighbours are tied in eithe
 layers and times, multiply by the margins of `independence`, and s makes the sum over the observed cells that of the
 counts. Common neighbours are left out if a network has too many paths of two ties to count them in seconds.
 
+In a fit with exposures, a cell has the product w of the weights of its labels. The first is then w s with one rate s
+per unit; margins have the weights in them anyway, except those of rows without observed cells; and the third is a mean
+per unit, w_d (sum of y + w s) / (sum of w_d + w_d), with the weights w_d of the last mode.
+
 Each baseline has the likelihood of the run. For the negative binomial, r = mu (1 - p) / p with one p of the largest
 likelihood given the mu of the observed cells, zeros included (likelihood_check.py); those of the third are
 leave-one-out means there, or p would be too small. For the Bernoulli likelihood, mu is the probability of a one.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -41,6 +45,8 @@ from allocore.tensor.coordinates import Integers, column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, signed_patterns
 
+Exposures = Sequence[Floats | None]
+
 _MOST_CYCLES, _CONVERGED = 1000, 1e-10
 _MOST_PROBABLE = 0.999
 _MOST_PATHS, _PAIRS_AT_ONCE = 200_000_000, 2**16
@@ -54,17 +60,26 @@ class Means(NamedTuple):
     total: float
 
 
-def baselines(tensor: CountTensor, likelihood: Likelihood, coords_MN: Ints) -> Iterator[tuple[str, Mixtures]]:
-    """Return the name of each baseline and what it predicts for some cells."""
-    yield "one rate", _predicted(tensor, likelihood, one_rate(tensor, coords_MN))
-    margins = fitted_margins(tensor)
+def baselines(
+    tensor: CountTensor, likelihood: Likelihood, coords_MN: Ints, exposures: Exposures = ()
+) -> Iterator[tuple[str, Mixtures]]:
+    """Return the name of each baseline and what it predicts for some cells; a fit may have `exposures`, by mode."""
+    weights = weights_of(tensor, exposures)
+    yield "one rate", _predicted(tensor, likelihood, one_rate(tensor, coords_MN, weights))
+    margins = fitted_margins(tensor, weights)
     yield "independence", _predicted(tensor, likelihood, independence(tensor, coords_MN, margins))
-    means = mean_over(tensor, coords_MN, tensor.ndim - 1)
+    means = mean_over(tensor, coords_MN, tensor.ndim - 1, weights)
     if means is not None:
         yield name_of_mean(tensor), _predicted(tensor, likelihood, means)
     if (modes := network_modes(tensor)) is not None:
         for scores in pair_scores(tensor, modes, coords_MN):
             yield scores.name, _predicted(tensor, likelihood, by_pair(tensor, coords_MN, modes, scores, margins))
+
+
+def weights_of(tensor: CountTensor, exposures: Exposures = ()) -> list[Floats]:
+    """The weights of the rows of each mode, which are 1 without exposures."""
+    given = exposures or [None] * tensor.ndim
+    return [np.ones(size) if each is None else each for size, each in zip(tensor.shape, given, strict=True)]
 
 
 def name_of_mean(tensor: CountTensor) -> str:
@@ -82,22 +97,34 @@ def _predicted(tensor: CountTensor, likelihood: Likelihood, means: Means) -> Mix
     return Mixtures(rates_N[:, None], np.zeros(len(rates_N), dtype=np.int64), np.full((1, 1), log_odds))
 
 
-def one_rate(tensor: CountTensor, coords_MN: Ints) -> Means:
-    """The same expected count everywhere."""
-    rate = tensor.total / (tensor.volume - tensor.missing.cells)
-    return Means(np.full(coords_MN.shape[1], rate), np.full(tensor.nnz, rate), float(tensor.total))
+def one_rate(tensor: CountTensor, coords_MN: Ints, weights: Sequence[Floats]) -> Means:
+    """The same expected count per unit everywhere."""
+    rate = tensor.total / observed_weight(tensor.missing, weights)
+    cells_N, nonzeros = (rate * product_of(weights, coords) for coords in (coords_MN, tensor.coords))
+    return Means(cells_N, nonzeros, float(tensor.total))
+
+
+def product_of(rows: Sequence[Floats], coords_MN: Integers) -> Floats:
+    """The product over the modes of the numbers of a cell's rows."""
+    return np.asarray(np.prod([row_D[place_N] for row_D, place_N in zip(rows, coords_MN, strict=True)], axis=0))
+
+
+def observed_weight(missing: Missing, weights: Sequence[Floats]) -> float:
+    """The sum over the observed cells of the products of their weights."""
+    patterns_PM, signs_P = signed_patterns(missing)
+    sums_P = np.ones(len(signs_P))
+    for weight_D, place_P in zip(weights, patterns_PM.T, strict=True):
+        sums_P *= np.where(place_P == WILDCARD, weight_D.sum(), weight_D[place_P])
+    return float(np.prod([weight_D.sum() for weight_D in weights]) - sums_P @ signs_P)
 
 
 def independence(tensor: CountTensor, coords_MN: Ints, margins: Sequence[Floats]) -> Means:
     """The product of margins, as `fitted_margins` returns them."""
-    cells_N, nonzeros = (
-        np.prod([margin_D[place_N] for margin_D, place_N in zip(margins, coords, strict=True)], axis=0)
-        for coords in (coords_MN, tensor.coords)
-    )
+    cells_N, nonzeros = (product_of(margins, coords) for coords in (coords_MN, tensor.coords))
     return Means(cells_N, nonzeros, float(tensor.total))
 
 
-def fitted_margins(tensor: CountTensor) -> list[Floats]:
+def fitted_margins(tensor: CountTensor, weights: Sequence[Floats]) -> list[Floats]:
     """A vector a[m] for each mode, so that the margins of prod_m a[m][d_m] over the observed cells are those given."""
     patterns, total = SignedPatterns.of(tensor.missing), float(tensor.total)
     ones = [np.ones(length) for length in tensor.shape]
@@ -112,7 +139,7 @@ def fitted_margins(tensor: CountTensor) -> list[Floats]:
         change = 0.0
         for m, (seen_D, counts_D) in enumerate(zip(seen, given, strict=True)):
             exposure_D = _exposures(patterns, margins, m)
-            new_D = np.full(len(seen_D), total / exposure_D[seen_D].sum())
+            new_D = weights[m] * (total / (weights[m] * exposure_D)[seen_D].sum())
             new_D[seen_D] = counts_D[seen_D] / exposure_D[seen_D]
             change = max(change, float(np.abs(new_D / margins[m] - 1.0).max()))
             margins[m] = new_D
@@ -127,41 +154,64 @@ def _exposures(patterns: SignedPatterns, margins: Sequence[Floats], mode: int) -
     return patterns.sums_by_row(expanded, mode, Workers(1))[:, 0]
 
 
-def mean_over(tensor: CountTensor, coords_MN: Ints, mode: int) -> Means | None:
+def mean_over(tensor: CountTensor, coords_MN: Ints, mode: int, weights: Sequence[Floats]) -> Means | None:
     """The mean of the observed cells that differ from a cell in one mode only; None if most cells have none."""
-    others, length = [m for m in range(tensor.ndim) if m != mode], tensor.shape[mode]
+    others, weight_D = [m for m in range(tensor.ndim) if m != mode], weights[mode]
     keys_N, keys_n = column_keys([tensor.shape[m] for m in others], coords_MN[others], tensor.coords[others])
-    known_F, fibre_n, nonzeros_F = np.unique(keys_n, return_inverse=True, return_counts=True)
+    known_F, first_F, fibre_n = np.unique(keys_n, return_index=True, return_inverse=True)
     sum_F = np.bincount(fibre_n, tensor.counts)
-    number_N = length - missing_in_fibres(tensor.missing, coords_MN, mode)
+    number_N = tensor.shape[mode] - missing_in_fibres(tensor.missing, coords_MN, mode)
     if np.count_nonzero(number_N) * 2 < len(number_N):
         return None
-    place_N, rate = locate(keys_N, known_F), tensor.total / (tensor.volume - tensor.missing.cells)
+    place_N, rate = locate(keys_N, known_F), tensor.total / observed_weight(tensor.missing, weights)
     sum_N = np.where(place_N < 0, 0.0, sum_F[place_N])
-    first_F = np.unique(fibre_n, return_index=True)[1]
-    number_F = length - missing_in_fibres(tensor.missing, tensor.coords[:, first_F].astype(np.int64), mode)
-    # Without the cell itself: (sum - y + rate) / (number - 1 + 1).
-    left_out_n = (sum_F[fibre_n] - tensor.counts + rate) / number_F[fibre_n]
-    zeros = float(((number_F - nonzeros_F) * (sum_F + rate) / number_F).sum())
-    # Fibres without counts, except those that a pattern covers entirely.
+
+    def observed(coords: Ints, power: int) -> Floats:  # the sums of the weights of the observed cells, or of squares
+        return np.asarray((weight_D**power).sum() - missing_in_fibres(tensor.missing, coords, mode, weight_D**power))
+
+    # The cell of the overall rate that is added has the weight of the cell that is judged.
+    other = [weights[m] for m in others]
+    prior_N = rate * product_of(weights, coords_MN)
+    own_N, sums_N = weight_D[coords_MN[mode]], observed(coords_MN, 1)
+    cells_N = own_N * (sum_N + prior_N) / (np.where(number_N == 0, 0.0, sums_N) + own_N)
+    # Without the cell itself: the sum of y - y + the overall rate, per sum of the weights.
+    fibres = tensor.coords[:, first_F].astype(np.int64)
+    sum_of_F, squares_F = observed(fibres, 1), observed(fibres, 2)
+    own_n = weight_D[tensor.coords[mode]]
+    left_out_n = (
+        own_n * (sum_F[fibre_n] - tensor.counts + rate * product_of(weights, tensor.coords)) / sum_of_F[fibre_n]
+    )
+    zeros_F, zero_squares_F = (
+        all_F - np.bincount(fibre_n, own_n**power) for all_F, power in ((sum_of_F, 1), (squares_F, 2))
+    )
+    rest_F = rate * product_of(other, fibres[others])
+    zeros = float(((sum_F * zeros_F + rest_F * zero_squares_F) / sum_of_F).sum())
+    # Fibres without counts, except those that a pattern covers entirely; as if all had the same observed cells.
     patterns_PM = tensor.missing.patterns
     whole = np.delete(patterns_PM[patterns_PM[:, mode] == WILDCARD], mode, axis=1)
-    empty = tensor.volume // length - Missing(whole, np.delete(tensor.shape, mode).tolist()).cells - len(known_F)
-    return Means((sum_N + rate) / (number_N + 1.0), left_out_n, float(left_out_n.sum()) + zeros + empty * rate)
+    without = Missing(whole, np.delete(tensor.shape, mode).tolist())
+    empty = observed_weight(without, other) - product_of(other, fibres[others]).sum()
+    seen_D = weight_D[tensor.missing.observed_rows(mode)]
+    empty *= float((seen_D**2).sum() / seen_D.sum())
+    return Means(cells_N, left_out_n, float(left_out_n.sum()) + zeros + empty * rate)
 
 
-def missing_in_fibres(missing: Missing, coords_MN: Ints, mode: int) -> Ints:
-    """The number of missing cells in the fibre along a mode through each cell: signed patterns, joined to the cells."""
+def missing_in_fibres(missing: Missing, coords_MN: Ints, mode: int, weight_D: Ints | Floats | None = None) -> Any:
+    """The number of missing cells in the fibre along a mode through each cell, or the sum of their weights.
+
+    Signed patterns, joined to the cells.
+    """
+    weight_D = np.ones(missing.shape[mode], dtype=np.int64) if weight_D is None else weight_D
     patterns_PM, signs_P = signed_patterns(missing)
-    weights_P = np.where(patterns_PM[:, mode] == WILDCARD, missing.shape[mode], 1) * signs_P
+    weights_P = np.where(patterns_PM[:, mode] == WILDCARD, weight_D.sum(), weight_D[patterns_PM[:, mode]]) * signs_P
     others_PM = np.array(patterns_PM)
     others_PM[:, mode] = WILDCARD
-    number_N = np.zeros(coords_MN.shape[1], dtype=np.int64)
+    number_N = np.zeros(coords_MN.shape[1], dtype=weight_D.dtype)
     for fixed, chosen in by_fixed_modes(others_PM):
         modes, lengths = list(fixed), [missing.shape[m] for m in fixed]
         keys_N, keys_P = column_keys(lengths, coords_MN[modes], others_PM[chosen][:, modes].T)
         known, place_P = np.unique(keys_P, return_inverse=True)
-        sums = np.bincount(place_P, weights_P[chosen]).astype(np.int64)
+        sums = np.bincount(place_P, weights_P[chosen]).astype(weight_D.dtype)
         place_N = locate(keys_N, known)
         number_N += np.where(place_N < 0, 0, sums[place_N])
     return number_N

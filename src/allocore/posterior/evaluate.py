@@ -139,7 +139,8 @@ def _evaluate(record: Record, test: HeldOut, threads: int, most: int | None) -> 
     model_N, pit_N, busy_N = scores.log_density_N, pit(scores, uniform_N), scores.zero_N <= 0.5
     rows = {MODEL: _row(scores, counts_N, fibre_N, pit_N)}
     with Workers(threads) as workers:
-        for name, mixtures in baselines(record.tensor, record.spec.observation, coords_MN):
+        exposures = [record.spec.exposure(mode) for mode in range(record.tensor.ndim)]
+        for name, mixtures in baselines(record.tensor, record.spec.observation, coords_MN, exposures):
             scores = _score_alike(record.spec.observation, mixtures, counts_N, workers)
             rows[name] = _row(scores, counts_N, fibre_N, pit(scores, uniform_N), model_N)
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("prediction")

@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from allocore.errors import NO_VALUE, Described, InputError, whole_number
-from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import rates_at_rows, rows_of_cells
 from allocore.kernels.jit import kernel
 from allocore.kernels.workers import Workers
@@ -308,13 +308,9 @@ def _block(
     return total_N / len(places), quantiles_LN
 
 
-def expected_sums_of_pairs(record: Record, modes: tuple[int, int], observed_VW: Flags, threads: int) -> Floats:
-    """Return the expected counts (V, W) of the rows of two modes, summed over the observed cells of the other modes.
-
-    Pairs of rows without observed cells have none.
-    """
+def expected_sums_of_pairs(record: Record, modes: tuple[int, int], pairs_2N: Ints, threads: int) -> Floats:
+    """Return the expected counts of pairs of rows of two modes, summed over the observed cells of the other modes."""
     shape, places = record.tensor.shape, list(np.ndindex(record.core_values.shape[:2]))
-    pairs_2N = np.array(np.nonzero(observed_VW))
     places_MN = np.tile(np.array(shape)[:, None], pairs_2N.shape[1])  # the first set of a mode: all of its rows
     places_MN[list(modes)] = pairs_2N
     boxes = Boxes(places_MN, tuple((np.arange(length),) for length in shape), shape)
@@ -324,9 +320,7 @@ def expected_sums_of_pairs(record: Record, modes: tuple[int, int], observed_VW: 
         terms = terms_of(record, block, cut.start, missing=False)
         for s, rates_T in enumerate(term_rates(record, block, terms, places, threads)):
             total_N[cut] += terms.added_up(mean(rates_T, log_odds_RS[terms.odds_row_T, s]), cut.stop - cut.start)
-    expected_VW = np.zeros(observed_VW.shape)
-    expected_VW[tuple(pairs_2N)] = total_N / len(places)
-    return expected_VW
+    return total_N / len(places)
 
 
 def drawn(record: Record) -> Record:

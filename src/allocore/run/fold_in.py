@@ -83,14 +83,15 @@ def fold_in(
 ) -> Record:
     """The record of the same draws with the rows of `tensor` in one mode; each draw counts as one sweep."""
     spec = record.spec
-    if exposure is None and spec.exposure(mode) is not None:
+    weights_D = exposure_of(exposure, tensor, mode)
+    if weights_D is None and spec.exposure(mode) is not None:
         name = tensor.mode_names[mode]
         raise InputError("exposure", None, f"must have the weights of the new rows: the fit has exposures of {name!r}")
     if not spec.has_priors:
         rule = "must have a posterior for fold-in, but this is fitted by maximum likelihood: fit AlloCore, CP or Tucker"
         raise InputError("model", spec.model, rule)
     check_counts(spec.likelihood, tensor.max)
-    spec = spec.with_exposure(mode, exposure_of(exposure, tensor, mode))
+    spec = spec.with_exposure(mode, weights_D)
     chains, draws = record.core_values.shape[:2]
     factor = np.zeros((chains, draws, tensor.shape[mode], spec.core_shape[mode]))
     log_odds = np.zeros((chains, draws, dispersions(spec, tensor.shape)))

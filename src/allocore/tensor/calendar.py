@@ -43,6 +43,8 @@ _MONTHS = (
 )
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEK, _FEWEST_WEEKS = 7, 3
+_DAYS_OF_YEAR = 365.2425
+_AVERAGE_DAYS = {"week": 7.0, "month": _DAYS_OF_YEAR / 12, "quarter": _DAYS_OF_YEAR / 4, "year": _DAYS_OF_YEAR}
 _MAX_HOURS = 24 * 366 * date.max.year
 
 
@@ -212,6 +214,13 @@ def period_dates(label: str, freq: str) -> tuple[date, date]:
         return first, first + timedelta(days=_WEEK)
     (following,) = next_periods([label], 1) or [label]
     return first, period_start(following).date()
+
+
+def weights_by_days(labels: Sequence[str], freq: str) -> dict[str, float]:
+    """Return the days of each period, relative to the average period of this frequency, which has a weight of 1."""
+    average = _AVERAGE_DAYS[freq]
+    days = {label: period_dates(label, freq) for label in labels}
+    return {label: (stop - first).days / average for label, (first, stop) in days.items()}
 
 
 def periods_per_year(labels: Sequence[object]) -> int | None:

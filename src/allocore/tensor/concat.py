@@ -100,6 +100,8 @@ def _with_report(joined: CountTensor, given: Sequence[EventReport | None]) -> Co
     """Return the tensor with the report on its parts, if all have one; parts of one tensor have the same."""
     reports = [report for place, report in enumerate(given) if report is not None and report not in given[:place]]
     if None in given:
+        if any(report.exposures for report in reports):
+            warnings.warn("the weights of periods are lost, because a part was not made from events", stacklevel=3)
         return joined
     if len(reports) == 1:
         return with_parts(joined, report=reports[0])

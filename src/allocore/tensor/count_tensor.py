@@ -15,6 +15,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from html import escape
 from itertools import combinations
 from pathlib import Path
@@ -238,6 +239,17 @@ class CountTensor:
         labels = {label for each in self.labels if found and isinstance(each, tuple) for label in each}
         return {label: days for label, days in found.items() if label in labels}
 
+    @property
+    def exposures(self) -> dict[str, dict[str, float]]:
+        """The weights of periods that `read_events` was asked for, by mode and label. Fits use them unless told not to.
+
+        See `exposure` and `incomplete` of `read_events`. A period that was added without a weight has the weight 1.
+        """
+        known = {} if self.report is None else self.report.exposures
+        modes = dict(zip(self.mode_names, self.labels, strict=True)) if known else {}
+        found = {name: labels for name, labels in modes.items() if not known.keys().isdisjoint(labels)}
+        return {name: {str(label): known.get(str(label), 1.0) for label in labels} for name, labels in found.items()}
+
     def mode(self, mode: int | str) -> int:
         """Return the position of a mode.
 
@@ -431,7 +443,8 @@ class CountTensor:
             return with_parts(self, mode_names=names)
         if isinstance(labels, Mapping):
             labels = {**dict(zip(names, self.labels, strict=True)), **labels}
-        return with_parts(self, labels=fit_labels(check_labels(labels, names), self.shape, names), mode_names=names)
+        changed = fit_labels(check_labels(labels, names), self.shape, names)
+        return with_parts(self, labels=changed, mode_names=names, report=_renamed(self.report, self.labels, changed))
 
     def select(self, rows: Mapping[Any, Any] | None = None, /, **modes: Any) -> CountTensor:
         """Return the tensor of some rows of some modes, chosen by their labels.
@@ -810,6 +823,19 @@ def summary_line(tensor: CountTensor, kind: str = "CountTensor") -> str:
     """Return the line that `repr` shows; it begins with the kind of the tensor."""
     lengths = " x ".join(str(length) for length in tensor.shape)
     return visible(", ".join([f"{kind}: {lengths} ({', '.join(tensor.mode_names)})", *_facts(tensor)]))
+
+
+def _renamed(
+    report: EventReport | None, before: tuple[ModeLabels, ...], after: tuple[ModeLabels, ...]
+) -> EventReport | None:
+    """Return the report with the new labels of the periods whose observed days it knows."""
+    if report is None or not report.incomplete | report.exposures:
+        return report
+    pairs = (zip(old, new, strict=True) for old, new in zip(before, after, strict=True) if old != new)
+    name_of = {str(old): str(new) for each in pairs for old, new in each}
+    incomplete = {name_of.get(label, label): days for label, days in report.incomplete.items()}
+    exposures = {name_of.get(label, label): weight for label, weight in report.exposures.items()}
+    return replace(report, incomplete=incomplete, exposures=exposures)
 
 
 def heaviest_labels(tensor: CountTensor) -> dict[str, list[tuple[str | int, int]]]:

@@ -15,7 +15,7 @@ from allocore.errors import NO_VALUE, InputError
 from allocore.findings import Finding, sentences
 
 _LEVELS = ("good", "note", "caution", "poor")
-_READING = ("format", "modes", "time", "count", "header", "dedup", "diagonal")
+_READING = ("format", "modes", "time", "count", "header", "dedup", "diagonal", "incomplete", "exposure")
 _CELL = "<{0} style='text-align:left;vertical-align:top'>{1}</{0}>"
 
 
@@ -50,6 +50,8 @@ class EventReport:
     incomplete : dict from str to (int, int)
         The periods that seem to have been observed only in part, each with the number of its observed days and of all
         its days.
+    exposures : dict from str to float
+        The weights of the periods by their observed days, if `read_events` was asked for them. Fits use them.
     days_apart : int, optional
         The usual number of days from one date to the next, if there are enough dates.
     unobserved : int
@@ -84,6 +86,7 @@ class EventReport:
     new_labels: dict[str, dict[str, int]] = field(default_factory=dict)
     empty_periods: tuple[str, ...] = ()
     incomplete: dict[str, tuple[int, int]] = field(default_factory=dict)
+    exposures: dict[str, float] = field(default_factory=dict)
     days_apart: int | None = None
     unobserved: int = 0
     inner_lines: int = 0
@@ -129,6 +132,7 @@ class EventReport:
             new_labels=_added([report.new_labels for report in reports]),
             empty_periods=tuple(dict.fromkeys(period for report in reports for period in report.empty_periods)),
             incomplete={period: days for report in reports for period, days in report.incomplete.items()},
+            exposures={period: weight for report in reports for period, weight in report.exposures.items()},
             days_apart=next((report.days_apart for report in reports if report.days_apart), None),
             reading=reports[0].reading,
         )
@@ -165,6 +169,8 @@ class EventReport:
             done = "dropped" if f"new {mode}" in self.dropped else "appended"
             lines.append((f"new in {mode}, {done}", _with_rows(labels)))
         lines += [("periods without events", first_few(self.empty_periods))] if self.empty_periods else []
+        if weights := sorted(self.exposures.values()):
+            lines.append(("weights of periods", f"{weights[0]:.2f} to {weights[-1]:.2f}, by their observed days"))
         lines += [("note", sentence) for sentence in self.sentences]
         lines += [("dates", f"{self.dates[0]} to {self.dates[1]}")] if self.dates else []
         lines.append(("tensor", self.tensor))
@@ -217,6 +223,7 @@ class EventReport:
             _check_reading(parts.get("reading", {}))
             changed = {"findings": tuple(found), "heaviest": heaviest, "dates": dates, "empty_periods": empty}
             changed["incomplete"] = _checked_days(parts.get("incomplete", {}))
+            changed["exposures"] = _checked_weights(parts.get("exposures", {}))
             report = cls(**(parts | changed))
             report.lines()  # whatever cannot be shown is an error now, not when it is printed
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -257,6 +264,12 @@ def _checked_days(incomplete: Any) -> dict[str, tuple[int, int]]:
     if not all(isinstance(number, int) for pair in found.values() for number in pair):
         raise ValueError("the days of incomplete periods must be whole numbers")
     return found
+
+
+def _checked_weights(exposures: Any) -> dict[str, float]:
+    if not all(isinstance(weight, float) and 0.0 < weight < float("inf") for weight in exposures.values()):
+        raise ValueError("the weights of periods must be positive numbers")
+    return dict(exposures)
 
 
 def _check_reading(reading: Any) -> None:

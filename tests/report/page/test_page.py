@@ -57,7 +57,7 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(seen):
     ):
         page = seen.go(address)
         assert page.inner_text("h1") == "Not found", address
-        assert page.locator("nav a").count() == 5
+        assert page.locator("nav a").count() == 6
     page.click("text=Go to the overview")
     page.wait_for_selector("h1:text-is('Overview')")
 

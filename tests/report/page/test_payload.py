@@ -174,8 +174,8 @@ def test_modes_are_known_for_what_their_labels_are():
 
 
 @pytest.mark.slow
-def test_the_page_of_the_largest_runs_is_below_six_megabytes():
-    """Every class has its own profile, factor and interval in every mode, and shares with all others."""
+def test_the_page_of_the_largest_runs_is_below_six_and_a_half_megabytes():
+    """Every class has its own profile, factor, interval and community in every mode, and shares with all others."""
     labels = [[f"Country number {n}" for n in range(225)]] * 2 + [None, None]
     post = large_posterior(labels=labels)
     summary, rng = post.class_summary(), np.random.default_rng(0)
@@ -194,7 +194,7 @@ def test_the_page_of_the_largest_runs_is_below_six_megabytes():
     sharing = (np.full((400, 400), 0.5),) * 4
     shown = showing(post, profiles=jittered, factors=factors, sharing=sharing)
     page = render(payload(shown, "Large"))
-    assert len(page.encode()) < 6e6
+    assert len(page.encode()) < 6.5e6
     assert shares(in_page(page)["modes"][0]).shape == (800, 225)
 
 

@@ -29,6 +29,8 @@ from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
 from allocore.posterior.check import check_rows, network_modes
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
 from allocore.report.fit import Fit
+from allocore.report.page.nodes import nodes_of
+from allocore.report.page.numbers import rounded
 from allocore.report.terminal import diagnosis_rows, progress_line, settings_line
 from allocore.tensor.calendar import period_start
 from allocore.tensor.countries import resolve
@@ -85,6 +87,7 @@ def payload(
         "modes": [_mode(summary, columns) for columns in modes],
         "classes": _classes(summary, modes),
         "cells": _cells(posterior, summary),
+        "nodes": nodes_of(posterior, summary),
         "motifs": _motifs(summary),
         "surprises": None if surprises is None else _surprises(surprises, summary),
         "forecast": None if forecast is None else _forecast(forecast, summary),
@@ -98,7 +101,7 @@ def _health(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "level": diagnosis.level,
         "answers": [
-            {"question": each.question, "level": each.level, "value": _number(each.value), "words": each.sentences}
+            {"question": each.question, "level": each.level, "value": rounded(each.value), "words": each.sentences}
             for each in diagnosis.answers
         ],
         "words": sentences(diagnosis.details),
@@ -140,7 +143,7 @@ def _traces(posterior: Fit) -> dict[str, Any]:
     return {
         "sweeps": (sweeps + 1).tolist(),
         "burnIn": posterior.record.schedule.burn_in,
-        "logLikelihood": [[_number(value) for value in row] for row in trace[:, sweeps]],
+        "logLikelihood": [[rounded(value) for value in row] for row in trace[:, sweeps]],
     }
 
 
@@ -185,7 +188,7 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
         "shares": _packed(_chosen([each.share_D for each in shown], rows_NR), "<f4"),
         "intervals": _intervals(shown, rows_NR),
         "factors": [
-            {"number": each.number, "classes": each.classes, "mass": _number(each.mass), "column": column}
+            {"number": each.number, "classes": each.classes, "mass": rounded(each.mass), "column": column}
             for each, column in zip(summary.factors[columns.place].values(), columns.of_factor, strict=True)
         ],
         "sharing": None if sharing_CC is None else _packed(np.rint(100.0 * sharing_CC[above_diagonal]), "u1"),
@@ -217,7 +220,7 @@ def _intervals(columns: list[Profile], rows_NR: Ints | None) -> dict[str, Any] |
     highest_N = high_NR.max(axis=1)
     scale_N1 = _MOST_16_BITS / np.where(highest_N > 0.0, highest_N, 1.0)[:, None]
     return {
-        "highest": [_number(highest) for highest in highest_N.tolist()],
+        "highest": [rounded(highest) for highest in highest_N.tolist()],
         "low": _packed(np.rint(low_NR * scale_N1), "<u2"),
         "high": _packed(np.rint(high_NR * scale_N1), "<u2"),
     }
@@ -240,11 +243,11 @@ def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any
         {
             "number": int(summary.number_C[c]),
             "name": name,
-            "value": _number(summary.value_C[c]),
-            "share": _number(summary.share_C[c]),
-            "low": _number(interval_C2[c, 0]),
-            "high": _number(interval_C2[c, 1]),
-            "inDraws": _number(summary.support.draws_C[c]),
+            "value": rounded(summary.value_C[c]),
+            "share": rounded(summary.share_C[c]),
+            "low": rounded(interval_C2[c, 0]),
+            "high": rounded(interval_C2[c, 1]),
+            "inDraws": rounded(summary.support.draws_C[c]),
             "support": support_words(summary, c),
             "apart": bool(summary.apart_C[c]),
             "profiles": [columns.of_class[c] for columns in modes],
@@ -269,7 +272,7 @@ def _cells(posterior: Fit, summary: ClassSummary) -> dict[str, Any]:
         rows.append([])
         for *labels, of_class, expected, observed in table.itertuples(index=False, name=None):
             places = [seen.setdefault(label, len(seen)) for seen, label in zip(known, labels, strict=True)]
-            rows[-1].append([*places, _number(of_class), _number(expected), int(observed)])
+            rows[-1].append([*places, rounded(of_class), rounded(expected), int(observed)])
     return {
         "modes": [place for place, name in enumerate(summary.mode_names) if name in shown],
         "labels": [list(seen) for seen in known],
@@ -285,8 +288,8 @@ def _motifs(summary: ClassSummary) -> list[dict[str, Any]] | None:
         {
             "roles": motif.roles,
             "pairs": len(motif.occurrences),
-            "expected": _number(motif.expected),
-            "p": _number(motif.p),
+            "expected": rounded(motif.expected),
+            "p": rounded(motif.p),
             "occurrences": [each._asdict() for each in motif.occurrences],
         }
         for motif in motifs_of_actors(summary)
@@ -313,8 +316,8 @@ def _forecast(forecast: Forecast, summary: ClassSummary) -> dict[str, Any]:
         "words": list(forecast.sentences),
         "perUnit": forecast.record.spec.exposure(place) is not None,
         "total": {
-            "past": [_number(value) for value in total_T.tolist()],
-            "median": [_number(value) for value in fan["0.5"]],
+            "past": [rounded(value) for value in total_T.tolist()],
+            "median": [rounded(value) for value in fan["0.5"]],
             "narrow": _pairs(fan["0.25"], fan["0.75"]),
             "wide": _pairs(fan["0.05"], fan["0.95"]),
         },
@@ -336,11 +339,11 @@ def _class_forecasts(forecast: Forecast, summary: ClassSummary) -> list[dict[str
         found.append(
             {
                 "number": int(summary.number_C[c]),
-                "past": [_number(value) for value in past.mean_CD[c]],
+                "past": [rounded(value) for value in past.mean_CD[c]],
                 "band": None
                 if past.low_CD is None or past.high_CD is None
                 else _pairs(past.low_CD[c], past.high_CD[c]),
-                "coming": [_number(value) for value in table["expected"]],
+                "coming": [rounded(value) for value in table["expected"]],
                 "comingBand": _pairs(table["low"], table["high"]),
             }
         )
@@ -348,7 +351,7 @@ def _class_forecasts(forecast: Forecast, summary: ClassSummary) -> list[dict[str
 
 
 def _pairs(low: Iterable[float], high: Iterable[float]) -> list[list[float | None]]:
-    return [[_number(one), _number(other)] for one, other in zip(low, high, strict=True)]
+    return [[rounded(one), rounded(other)] for one, other in zip(low, high, strict=True)]
 
 
 def _surprises(table: "pd.DataFrame", summary: ClassSummary) -> list[dict[str, Any]]:
@@ -358,14 +361,9 @@ def _surprises(table: "pd.DataFrame", summary: ClassSummary) -> list[dict[str, A
         {
             "labels": [str(row[name]) for name in table.columns[:modes]],
             "observed": int(row[observed]),
-            "expected": _number(row[expected]),
+            "expected": rounded(row[expected]),
             "direction": row[direction],
-            "surprise": _number(row[surprise]),
+            "surprise": rounded(row[surprise]),
         }
         for row in table.to_dict("records")
     ]
-
-
-def _number(value: float) -> float | None:
-    """A number with six digits, which is enough to read; None if it is not finite, because JSON has no NaN."""
-    return float(f"{value:.6g}") if np.isfinite(value) else None

@@ -8,6 +8,8 @@ import { link, make } from "./elements.js";
 import { factorView } from "./factor_view.js";
 import { forecastView } from "./forecast_view.js";
 import { classNumbered, classes, given, inOrder, modes, titleOf } from "./model.js";
+import { nodeView } from "./node_view.js";
+import { nodesView } from "./nodes_view.js";
 import { overview } from "./overview.js";
 import { surprisesView } from "./surprises_view.js";
 
@@ -15,6 +17,7 @@ const VIEWS = [
   ["#/", "Overview"],
   ["#/classes", "Classes"],
   [`#/compare/${inOrder.slice(0, 2).map((one) => one.number)}`, "Compare"],
+  ...(given.nodes ? [["#/nodes", "Nodes"]] : []),
   ...(given.forecast ? [["#/forecast", "Forecast"]] : []),
   ...(given.surprises ? [["#/surprises", "Surprises"]] : []),
 ];
@@ -32,6 +35,11 @@ function viewOf(hash) {
   const one = name === "class" && classNumbered(first);
   if (one) return [titleOf(one), classView(one)];
   if (name === "compare") return ["Compare", compareView((rest[0] ?? "").split(",").filter(Boolean).map(Number))];
+  if (name === "nodes" && given.nodes) {
+    const label = parameters.get("node");
+    const node = label === null ? nodesView(parameters) : nodeView(label);
+    if (node) return [label ?? "Nodes", node];
+  }
   if (name === "surprises" && given.surprises) return ["Surprises", surprisesView(parameters)];
   if (name === "forecast" && given.forecast) return ["Forecast", forecastView()];
   const factor = name === "factor" && modes[first]?.factors.find((each) => each.number === second);
