@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,11 +19,10 @@ from allocore._text import plural
 from allocore.cli.app import Output, app
 from allocore.cli.options import Threads, takes_output
 from allocore.errors import StoreError, whole_number
-from allocore.kernels.jit import kernel_folder
-from allocore.kernels.workers import available_threads
+from allocore.model.spec import LikelihoodName
 
 _SHORT: dict[str, Any] = {"burn_in": 4, "draws": 4, "thin": 1, "chains": 4, "seed": 0, "threads": 2, "progress": False}
-_LIKELIHOODS = "poisson", "negative-binomial", "bernoulli"
+_LIKELIHOODS: tuple[LikelihoodName, ...] = ("poisson", "negative-binomial", "bernoulli")
 _MONTHS = [f"2003-{month:02}" for month in range(1, 13)]
 _LONG = 2**16 + 1  # rows of a mode whose coordinates need four bytes
 
@@ -34,8 +34,11 @@ def warm_up(*, threads: Threads = None, console: Output) -> None:
 
     They are kept next to the package, or in the folder that NUMBA_CACHE_DIR names, for processors like this one.
 
-    NUMBA_CACHE_DIR=/opt/kernels allocore warm-up
+    allocore warm-up --threads 4
     """
+    from allocore.kernels.jit import kernel_folder
+    from allocore.kernels.workers import available_threads
+
     processes = available_threads() if threads is None else whole_number("threads", threads)
     start, folder = perf_counter(), kernel_folder()
     if folder is None:
@@ -63,7 +66,7 @@ def _counts() -> ac.CountTensor:
     return ac.as_tensor(counts, mode_names=["who", "whom", "when"], labels=[None, None, _MONTHS])
 
 
-def _likelihood(name: str) -> None:
+def _likelihood(name: LikelihoodName) -> None:
     """Fit with a likelihood, with all that is learned besides, and look at the results."""
     warnings.simplefilter("ignore")
     Y = _counts().binarize() if name == "bernoulli" else _counts()
@@ -80,7 +83,7 @@ def _likelihood(name: str) -> None:
     ac.CP(2, likelihood=name, **_SHORT).fit(ac.CountTensor(coords, np.ones(2, dtype=int), (_LONG, 2, 4)))
 
 
-def _results(post: ac.Posterior, Y: ac.CountTensor, folder: Path) -> None:
+def _results(post: "ac.Posterior", Y: ac.CountTensor, folder: Path) -> None:
     """Call what computes something from draws."""
     post.evaluate()
     post.diagnose()
@@ -98,4 +101,7 @@ def _em() -> None:
     ac.NNTuck((2, 2, 2), restarts=1, max_iter=2, seed=0, progress=False).fit(ac.hold_out(_counts(), 0.1, seed=0))
 
 
-PARTS = {**{name: partial(_likelihood, name) for name in _LIKELIHOODS}, "nntuck": _em}
+PARTS: dict[str, Callable[[], None]] = {
+    **{name: partial(_likelihood, name) for name in _LIKELIHOODS},
+    "nntuck": _em,
+}
