@@ -25,7 +25,7 @@ from allocore.model.modes import Mode, concentrations_given, core_shape_given, e
 from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
 from allocore.progress import log, progress_bar
 from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size, fingerprint, fingerprint_of_cells
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, undirected_finding
 from allocore.tensor.holdout import training_data
 from allocore.tensor.labels import matching_rows
 from allocore.tensor.sharded import ShardedTensor
@@ -357,6 +357,7 @@ class GibbsEstimator(Estimator):
         if resume and (self.store is None or self.quick):
             raise InputError("resume", True, "needs `store`" if self.store is None else "must be left out with `quick`")
         tensor, held_out = training_data(Y)
+        _ask_whether_undirected(tensor)
         size, seed = RunSize.of(self, start), seed_number(self.seed)
         spec = self._spec(tensor)
         if self.likelihood == "auto" and start is not None:
@@ -536,6 +537,9 @@ class GibbsEstimator(Estimator):
             except InputError:
                 rule = f"must be a mode of the tensor, one of {list(tensor.mode_names)}"
                 raise InputError("dispersion_by", by, rule) from None
+            if by in (tensor.undirected_modes or ()):
+                rule = "must not be an end of undirected ties: both ends of a pair would have a dispersion"
+                raise InputError("dispersion_by", tensor.mode_names[by], rule)
         priors = {name: getattr(self, name) for name in _PRIORS}
         given = modes_given(self.modes, tensor)
         priors["e0"] = concentrations_given(given, tensor.ndim, self.e0)
@@ -638,6 +642,13 @@ def _check_likelihood_suits(likelihood: LikelihoodName, tensor: CountTensor) -> 
             "and the zeros decide it. Use likelihood='bernoulli' for such data",
             stacklevel=3,
         )
+
+
+def _ask_whether_undirected(tensor: CountTensor) -> None:
+    known = () if tensor.report is None else tensor.report.findings  # read_events has asked already
+    finding = None if isinstance(tensor, ShardedTensor) else undirected_finding(tensor)
+    if finding is not None and finding not in known:
+        warnings.warn(sentence(finding), stacklevel=3)
 
 
 def _as_executor(executor: object) -> Executor | None:
@@ -899,6 +910,9 @@ class NNTuck(Estimator):
         """
         self._forget_fit()
         tensor, held_out = training_data(Y)
+        if tensor.undirected_modes is not None:
+            rule = "must have directed ties for NNTuck: AlloCore, CP and Tucker know undirected ones"
+            raise InputError("Y", Described(repr(tensor)), rule)
         spec = Spec.without_priors(whole_core(tensor.shape, self.core_shape, "NNTuck"))
         restarts, most = whole_number("restarts", self.restarts), whole_number("max_iter", self.max_iter)
         numbers = spec.budget + sum(length * width for length, width in zip(tensor.shape, spec.core_shape, strict=True))

@@ -183,6 +183,10 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "Monday",
     "labels-in-common": "{modes[0]} and {modes[1]} have {labels:,} labels in common; if you name both in `{argument}`, "
     "they get the same labels, and cells of a label with itself become missing",
+    "ties-in-one-direction": "all ties between {modes[0]} and {modes[1]} go from earlier to later labels, or all back; "
+    "if they are undirected, say so ({argument}), or classes depend on the order of the labels",
+    "symmetric-ties": "all ties between {modes[0]} and {modes[1]} are there in both directions, with equal counts; if "
+    "they are undirected, say so ({argument}), or every tie counts twice, and held-out ties are seen the other way",
     "dates-as-labels": "{mode} has {labels:,} dates as labels; if you set `{argument}` to {column!r}, they become "
     "months, in order and without gaps, and `{length}` sets other periods, such as weeks",
     "codes-without-words": "labels of {mode} have no words, because not all texts in {column} are clearly CAMEO codes "
@@ -324,12 +328,12 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
 
 
 @_writes("incomplete-periods")
-def _incomplete_periods(periods: Mapping[str, Sequence[int]], incomplete: str) -> str:
+def _incomplete_periods(periods: Mapping[str, Sequence[int]], dropped: bool, weighed: bool = False) -> str:
     which = _days_observed(periods)
-    if incomplete == "drop":
+    if dropped:
         return f"left out as incomplete: {which}"
     found = f"{plural(len(periods), 'period')} may be incomplete: {which}"
-    if incomplete == "exposure":
+    if weighed:
         return f"{found}; fits allow for the days that were not observed"
     pronoun = "it" if len(periods) == 1 else "them"
     return f"{found}; `incomplete='exposure'` makes fits allow for this, `incomplete='drop'` leaves {pronoun} out"

@@ -226,7 +226,7 @@ def test_all_likelihoods_and_models_have_memberships():
         ac.Tucker((2, 2, 2), **settings),
         ac.AlloCore(3, likelihood="negative-binomial", dispersion_by="mode_0", **settings),
         ac.CP(2, likelihood="bernoulli", **settings),
-        ac.NNTuck((2, 2, 2), seed=0),
+        ac.NNTuck((2, 2, 2), seed=0, restarts=1, max_iter=20),
     ]
     for model in models:
         post = model.fit(Y.binarize() if isinstance(model, ac.CP) else Y).posterior_

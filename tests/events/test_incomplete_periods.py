@@ -75,7 +75,7 @@ def test_an_incomplete_period_is_a_finding_and_a_warning():
         Y = ac.read_events(table(CUT), modes=["store", "item"], time="day")
     (finding,) = Y.report.findings
     assert (finding.kind, finding.level) == ("incomplete-periods", "caution")
-    assert finding.values == {"periods": {"2024-03": [24, 31]}, "incomplete": "keep"}
+    assert finding.values == {"periods": {"2024-03": [24, 31]}, "dropped": False, "weighed": False}
 
 
 def test_drop_leaves_incomplete_periods_out_and_counts_their_rows():
@@ -85,7 +85,7 @@ def test_drop_leaves_incomplete_periods_out_and_counts_their_rows():
     assert Y.labels[2] == ("2024-01", "2024-02")
     assert Y.total == 60
     assert Y.report.dropped == {"in an incomplete period": 24}
-    assert Y.report.findings[0].values == {"periods": {"2024-03": [24, 31]}, "incomplete": "drop"}
+    assert Y.report.findings[0].values == {"periods": {"2024-03": [24, 31]}, "dropped": True, "weighed": False}
     assert Y.incomplete == {}
     with refused("incomplete", "drop", "no period"):
         read(days("2024-01-05", "2024-01-20"), incomplete="drop")

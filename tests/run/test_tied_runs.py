@@ -10,6 +10,7 @@ from sklearn.base import clone
 import allocore as ac
 from allocore.report.terminal import settings_line
 from allocore.run.chains import start_states
+from support.comparison_cases import JobsHere
 from support.errors import refused
 from support.same_draws import assert_same, assert_same_run
 
@@ -169,7 +170,8 @@ def test_summaries_predictions_and_checks_work_as_for_any_fit(posts):
     assert draw < 8
 
 
-def test_a_comparison_fits_tied_models(posts):
+def test_a_comparison_fits_tied_models(monkeypatch):
+    monkeypatch.setattr("allocore.comparison.compare.JobProcesses", JobsHere)
     models = {
         name: ac.AlloCore(likelihood="poisson", tied=tied, **CHAIN) for name, tied in (("tied", TIED), ("own", None))
     }

@@ -14,7 +14,7 @@ from allocore.storage.zarr_format import with_checksum
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "thin": 2, "chains": 2, "seed": 11, "progress": False}
 SETTINGS |= {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"}
-WAIT = 120.0  # seconds, for anything; a busy machine is slow
+WAIT = 300.0  # seconds, for anything; a busy machine is slow
 
 
 def fitted(draws, tensor=None, **settings):

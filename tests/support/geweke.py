@@ -20,23 +20,26 @@ SOME = Missing([(0, 0, None), (1, 1, None), (None, 2, 1), (2, None, 0), (2, 3, 1
 STEPS = 3
 
 
-def wander(move, spec, missing, starts, seed=1):
+def wander(move, spec, missing, starts, seed=1, undirected=None):
     """Differences of all quantities between the ends and the beginnings of independent short chains.
 
-    `move(key, number, layout, spec, state)` returns the next state, given the data of the layout.
+    `move(key, number, layout, spec, state)` returns the next state, given the data of the layout. `undirected` modes
+    have one cell for both directions.
     """
     rng, key = np.random.default_rng(seed), Key.of(seed, 0)
     shape = missing.shape
     cells = np.indices(shape).reshape(len(shape), -1)
     cells = np.ascontiguousarray(cells[:, ~missing.contains(cells)])
+    if undirected is not None:
+        cells = np.ascontiguousarray(cells[:, cells[undirected[0]] < cells[undirected[1]]])
     firsts, lasts = [], []
     with Workers(1) as workers:
         for start in range(starts):
             state = prior_state(spec, shape, rng)
             firsts.append(cases.naive_of(state))
             for number in range(start * STEPS, (start + 1) * STEPS):
-                counts = draw_counts(spec, state, cells, rng)
-                layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers)
+                counts = draw_counts(spec, state, cells, rng, undirected)
+                layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers, undirected)
                 state = move(key, number, layout, spec, state)
             lasts.append(cases.naive_of(state))
     return summaries(lasts) - summaries(firsts)

@@ -239,9 +239,9 @@ def shift_dispersion(latent, Y, observed, state, priors, rng) -> NaiveState:
     return new
 
 
-def draw_latent(Y, observed, state, priors, rng) -> np.ndarray:
+def draw_latent(Y, observed, state, priors, rng, rate=None) -> np.ndarray:
     """Draw the latent count of every observed cell; the Poisson likelihood has the counts themselves."""
-    latent, rate = np.zeros_like(Y), rates(state)
+    latent, rate = np.zeros_like(Y), rates(state) if rate is None else rate
     for cell in np.ndindex(Y.shape):
         if not observed[cell] or Y[cell] == 0:
             continue
@@ -268,6 +268,25 @@ def positive_poisson(rate, rng) -> int:
         count = int(rng.poisson(rate))
         if count > 0:
             return count
+
+
+def pair_rates(state, pair) -> np.ndarray:
+    """The rate of every undirected tie between two modes, in either direction."""
+    rate = rates(state)
+    return rate + np.swapaxes(rate, *pair)
+
+
+def split_pairs(Y, observed, state, priors, pair, rng) -> np.ndarray:
+    """Latent counts of directed ties, given counts of pairs at (i, j) with i < j: one latent count, then a binomial."""
+    latent = draw_latent(Y, observed, state, priors, rng, pair_rates(state, pair))
+    share = rates(state) / pair_rates(state, pair)
+    directed = np.zeros_like(latent)
+    for cell in map(tuple, np.argwhere(latent > 0)):
+        other = list(cell)
+        other[pair[0]], other[pair[1]] = cell[pair[1]], cell[pair[0]]
+        directed[cell] = rng.binomial(latent[cell], share[cell])
+        directed[tuple(other)] = latent[cell] - directed[cell]
+    return directed
 
 
 # 1. Thinning

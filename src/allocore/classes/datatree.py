@@ -23,7 +23,7 @@ from allocore.posterior.predict import number_of_draws, rates_by_draw
 from allocore.storage.record import Record
 from allocore.storage.run_reader import stored_tree
 from allocore.tensor.coordinates import column_keys, locate
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, cells_of
 from allocore.tensor.labels import free_name
 from allocore.tensor.missing import covered
 from allocore.tensor.sharded import ShardedTensor
@@ -102,7 +102,7 @@ def _cells_with_a_sample_of_zeros(tensor: CountTensor) -> xr.Dataset:
     """All non-zero cells and a random sample of the observed zeros, always the same: `coords`, `counts`, `weight`."""
     if isinstance(tensor, ShardedTensor):
         raise InputError("log_likelihood", "cells", "needs the cells in memory, and those of this run are in shards")
-    every = tensor.volume - tensor.missing.cells - tensor.nnz
+    every = tensor.observed - tensor.nnz
     zeros_MZ = _sampled_zeros(tensor, min(every, max(_ZEROS, tensor.nnz)))
     zeros = zeros_MZ.shape[1]
     weight = every / zeros if zeros else math.nan
@@ -127,7 +127,7 @@ def _sampled_zeros(tensor: CountTensor, number: int) -> Ints:
     lengths_M = np.array(tensor.shape)[:, None]
     found_MZ = np.zeros((tensor.ndim, 0), dtype=np.int64)
     while found_MZ.shape[1] < number:
-        drawn_MN = rng.integers(0, lengths_M, size=(tensor.ndim, max(number, _ZEROS)))
+        drawn_MN = cells_of(tensor, rng.integers(0, lengths_M, size=(tensor.ndim, max(number, _ZEROS))))
         keys_N, nonzeros = column_keys(tensor.shape, drawn_MN, tensor.coords)
         zero_N = (locate(keys_N, nonzeros) < 0) & ~covered(drawn_MN, tensor.missing)
         found_MZ = np.concatenate([found_MZ, drawn_MN[:, zero_N]], axis=1)

@@ -19,7 +19,7 @@ from allocore.classes.summary import ClassSummary, Factor
 from allocore.errors import NO_VALUE, Described, InputError
 from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.check import network_modes
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, both_directions
 from allocore.tensor.missing import by_fixed_modes, signed_patterns
 
 MOST_PAIRS = 30_000_000
@@ -54,7 +54,7 @@ def pair_counts(tensor: CountTensor, modes: tuple[int, int]) -> PairCounts:
     if lengths[0] * lengths[1] > MOST_PAIRS:
         pairs = Described(f"a network with {lengths[0] * lengths[1]:,} pairs")
         raise InputError("modes", pairs, f"must have at most {MOST_PAIRS:,}; Y.select(...) takes a part of a tensor")
-    counts_VW = np.zeros(lengths)
+    tensor, counts_VW = both_directions(tensor), np.zeros(lengths)
     np.add.at(counts_VW, (tensor.coords[one], tensor.coords[other]), tensor.counts)
     patterns_PM, signs_P = signed_patterns(tensor.missing)
     length_M = np.array(tensor.shape, dtype=np.float64)

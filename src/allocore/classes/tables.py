@@ -23,7 +23,7 @@ from allocore.model.spec import Spec
 from allocore.posterior.predict import expected_counts, sampled
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, both_directions
 from allocore.tensor.labels import with_results
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _observed_cells(tensor: CountTensor, shown: list[int], rows_LG: Ints) -> _Gr
 
 
 def _counts_of(tensor: CountTensor, shown: list[int], rows_LG: Ints) -> Ints:
-    shape = tuple(tensor.shape[mode] for mode in shown)
+    shape, tensor = tuple(tensor.shape[mode] for mode in shown), both_directions(tensor)
     wanted_G, known_N = column_keys(shape, rows_LG, tensor.coords[shown])
     keys, place_G = np.unique(wanted_G, return_inverse=True)
     place_N = locate(known_N, keys)

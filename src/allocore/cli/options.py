@@ -190,6 +190,10 @@ _EVENT_OPTIONS = _in_panel(
             str, "Events between an actor and itself: make them 'missing', 'drop' or 'keep'.", "missing"
         ),
         "shared_modes": option(str | None, "Modes that share one list of labels, such as source,target."),
+        "undirected": option(
+            str | None,
+            "Two modes whose order means nothing, such as the ends of a contact: one,other. Also for a tensor.",
+        ),
         "min_count": option(int | None, "Drop labels with fewer counts than this."),
         "unobserved": option(
             str | None, "Periods that were not observed, such as 2018-05,2018-06. They become missing, not zero."
@@ -219,7 +223,7 @@ def _gather_events(given: dict[str, Any]) -> dict[str, Any]:
         chosen["modes"] = (
             {name: column or name for name, _, column in parts} if named else [name for name, _, _ in parts]
         )
-    for name in ("shared_modes", "unobserved"):
+    for name in ("shared_modes", "undirected", "unobserved"):
         if name in chosen:
             chosen[name] = [part.strip() for part in chosen[name].split(",")]
     if exposures := chosen.pop("exposure", None):
@@ -242,13 +246,25 @@ def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.Co
         raise InputError("exposure", events["weights"][0], rule)
     tensor = only_tensor(data)
     if tensor is not None:
-        refuse_options(events, f"{tensor} is a tensor")
-        return read_tensor(tensor, "source")
+        options = dict(events)
+        pair = options.pop("undirected", None)
+        refuse_options(options, f"{tensor} is a tensor")
+        Y = read_tensor(tensor, "source")
+        return Y if pair is None else _undirected(Y, pair)
     for path in data:
         if is_run(path):
             raise InputError("data", path, "must be data, and this is a run (see allocore info and allocore resume)")
     with waiting("reading events", in_logs_only=True):  # on a terminal duckdb shows its own bar
         return ac.read_events(data[0] if len(data) == 1 else list(data), **events, **more)
+
+
+def _undirected(Y: ac.CountTensor, pair: Sequence[str]) -> ac.CountTensor:
+    try:
+        return Y.undirected(pair)
+    except InputError as error:
+        if error.argument != "modes":
+            raise
+        raise InputError("undirected", error.value, error.rule) from None
 
 
 def read_as_in(fitted: ac.CountTensor, data: Sequence[str], events: dict[str, Any]) -> ac.CountTensor:

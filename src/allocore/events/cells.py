@@ -96,6 +96,7 @@ class CellOptions:
     by_days: bool = False  # whether the weights of all periods are their days
     like: LabelTemplate | None = None
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)  # for modes whose columns have ordered labels
+    undirected: tuple[int, int] | None = None  # modes whose order means nothing
 
 
 def count_rows(
@@ -232,8 +233,17 @@ class LabelTemplate:
             raise InputError("freq", freq, f"must be {own!r} as in `like`, which has periods like {labels[0]!r}")
         return own or freq
 
-    def shared(self, given: tuple[str, ...], diagonal: str) -> tuple[str, ...]:
+    @property
+    def undirected(self) -> tuple[str, ...] | None:
+        """The modes of undirected ties."""
+        pair = self.tensor.undirected_modes
+        return None if pair is None else tuple(self.tensor.mode_names[mode] for mode in pair)
+
+    def shared(self, given: tuple[str, ...], diagonal: str, pair: tuple[int, int] | None) -> tuple[str, ...]:
         """Return the modes that share their labels: those given, or those whose diagonal is missing in the tensor."""
+        if pair != self.tensor.undirected_modes:
+            rule = "must be None or the modes between which ties are undirected in `like`"
+            raise InputError("undirected", list(given), rule)
         diagonals = [tuple(self.tensor.mode_names[mode] for mode in modes) for modes in missing_diagonals(self.tensor)]
         shared = given or max(diagonals, key=len, default=())
         if len({self.labels(name) for name in shared}) > 1:
@@ -268,6 +278,7 @@ class EventCells:
         self.connection, self.modes, self.time = connection, selection.modes, selection.time
         self._options, self._tally = options, tally
         self._shared = [place for place, mode in enumerate(self.modes) if mode.name in options.shared]
+        self.undirected = options.undirected
         self.diagonal = self._shared if options.diagonal == "missing" else []  # modes whose diagonal is missing
         self.labels: list[list[str]] = []
         self._unobserved: set[str] = set()  # periods
@@ -387,7 +398,8 @@ class EventCells:
         if not found:
             return everything
         how = self._options.incomplete
-        values = {"periods": {label: list(days) for label, days in found.items()}, "incomplete": how}
+        days = {label: list(days) for label, days in found.items()}
+        values = {"periods": days, "dropped": how == "drop", "weighed": how == "exposure"}
         self._tally.findings.append(Finding("incomplete-periods", "note" if how == "exposure" else "caution", values))
         if how != "drop":
             self._tally.incomplete = found
@@ -413,7 +425,12 @@ class EventCells:
         maps = range(len(self.modes))
         joins = " ".join(f"LEFT JOIN map{place} ON map{place}.text = chosen.m{place}" for place in maps)
         found = ", ".join(f"map{place}.place AS place{place}" for place in maps)
-        columns = ", ".join(f"CASE WHEN reason IS NULL THEN place{place}::INTEGER END AS c{place}" for place in maps)
+        places = {place: f"place{place}" for place in maps}
+        if self._options.undirected is not None:
+            first, second = self._options.undirected
+            ends = f"place{first}, place{second}"
+            places |= {first: f"least({ends})", second: f"greatest({ends})"}
+        columns = ", ".join(f"CASE WHEN reason IS NULL THEN {places[m]}::INTEGER END AS c{m}" for m in maps)
         self.connection.execute(
             f"CREATE TABLE cells AS SELECT {columns}, reason, count(*) AS number, "
             "CAST(sum(CASE WHEN reason IS NULL THEN n END) AS BIGINT) AS total "
@@ -566,5 +583,5 @@ def _table_tensor(cells: EventCells, unobserved: Int64s) -> TableTensor:
     check_total(everything)
     if not nnz:
         raise nothing_left(positive, missing)
-    parts = CanonicalParts(*NO_CELLS, shape, names, labels, missing)
+    parts = CanonicalParts(*NO_CELLS, shape, names, labels, missing, undirected=cells.undirected)
     return TableTensor(cells.connection, observed, parts, nnz, total)

@@ -26,7 +26,7 @@ from allocore.events.where import condition
 from allocore.findings import Finding, sentence
 from allocore.tensor.calendar import FREQUENCIES, check_frequency
 from allocore.tensor.cameo import is_code_column
-from allocore.tensor.count_tensor import CountTensor, heaviest_labels, summary_line, with_parts
+from allocore.tensor.count_tensor import CountTensor, heaviest_labels, summary_line, undirected_finding, with_parts
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor
 from allocore.tensor.sharded import ShardedTensor, TableTensor
@@ -54,6 +54,7 @@ def read_events(
     dedup: Literal["none", "story", "day"] = "none",
     diagonal: Literal["missing", "drop", "keep"] = "missing",
     shared_modes: Sequence[str] | None = None,
+    undirected: Sequence[str] | None = None,
     min_count: int | None = None,
     on_error: Literal["raise", "drop"] = "raise",
     unobserved: str | Sequence[str] | slice | None = None,
@@ -98,6 +99,9 @@ def read_events(
         What to do with events of an actor with itself: make their cells missing, make them zeros, or keep the rows.
     shared_modes : sequence of str, optional
         Modes that share one list of labels, such as senders and receivers. Known formats have a default.
+    undirected : pair of str, optional
+        Two modes whose order means nothing, such as the two ends of a contact: they share one list of labels, the
+        counts of both directions are added up, and the pair is one cell (`CountTensor.undirected`).
     min_count : int, optional
         Leave out labels with fewer counts than this. Periods, and actions from a fixed list, stay.
     on_error : {"raise", "drop"}, default "raise"
@@ -200,9 +204,10 @@ def read_events(
         )
         with _hinting_at_header(table):
             table.check(selection)
-        shared = _shared(shared_modes, table.format, chosen)
-        if template:
-            shared = template.shared(shared, diagonal)
+        undirected = template.undirected if template and undirected is None else undirected
+        pair = _pair(undirected, shared_modes, chosen, diagonal)
+        shared = _shared(undirected or shared_modes, table.format, chosen)
+        shared = template.shared(shared, diagonal, pair) if template else shared
         loaded = table.load(selection)
         if str(getattr(freq, "freqstr", freq)).casefold() == "w-mon":
             loaded.findings.append(Finding("weeks-to-monday", "note", {"argument": "freq"}))
@@ -210,13 +215,13 @@ def read_events(
             raise_first_bad_row(connection, table, selection, loaded.rejects)
         orders = table.orders(chosen) if isinstance(table, FrameTable) else {}
         by_days = exposure is not None
-        options = CellOptions(length, shared, diagonal, least, unobserved, incomplete, by_days, template, orders)
+        options = CellOptions(length, shared, diagonal, least, unobserved, incomplete, by_days, template, orders, pair)
         counted, tally = count_rows(connection, selection, options, loaded)
         how = {"format": format, "modes": modes, "time": time, "count": count, "header": header, "where": where}
         reading = _reading(**how, dedup=dedup, diagonal=diagonal, **_weights_of(exposure, incomplete))
         counted.set_report(replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading))
         if target is None:
-            tensor = with_parts(counted)  # in memory
+            tensor = _asking_whether_undirected(with_parts(counted))  # in memory
         else:
             counted.save(target, shards=number)
             tensor = ShardedTensor(target)
@@ -229,6 +234,15 @@ def read_events(
         if finding.kind == "data-as-names" or (finding.kind == "incomplete-periods" and incomplete == "keep"):
             warnings.warn(sentence(finding), stacklevel=2)
     return tensor
+
+
+def _asking_whether_undirected(tensor: CountTensor) -> CountTensor:
+    """Return the tensor with a finding in its report, and a warning, if its ties may be undirected."""
+    finding = undirected_finding(tensor)
+    if finding is None or tensor.report is None:
+        return tensor
+    warnings.warn(sentence(finding), stacklevel=3)
+    return with_parts(tensor, report=replace(tensor.report, findings=(*tensor.report.findings, finding)))
 
 
 @contextmanager
@@ -394,6 +408,24 @@ def _shared(given: Sequence[str] | None, form: Format | None, modes: tuple[Mode,
     if isinstance(given, str) or len(set(given)) < 2 or not set(given) <= set(names):
         raise InputError("shared_modes", given, f"must name at least two of the modes {', '.join(names)}")
     return tuple(given)
+
+
+def _pair(
+    undirected: Sequence[str] | None, shared_modes: Sequence[str] | None, modes: tuple[Mode, ...], diagonal: str
+) -> tuple[int, int] | None:
+    """Return the modes of undirected ties, by index."""
+    if undirected is None:
+        return None
+    names = [mode.name for mode in modes]
+    actors = [mode.name for mode in modes if mode.kind in ("plain", "country")]
+    if isinstance(undirected, str) or len(set(undirected)) != 2 or not set(undirected) <= set(actors):
+        raise InputError("undirected", undirected, f"must name two of the modes {', '.join(actors)}")
+    if shared_modes is not None and set(shared_modes) != set(undirected):
+        raise InputError("shared_modes", shared_modes, "must be left out with `undirected`, whose modes share labels")
+    if diagonal != "missing":
+        raise InputError("diagonal", diagonal, "must be 'missing' with `undirected`: a tie has two ends")
+    first, second = sorted(names.index(name) for name in undirected)
+    return first, second
 
 
 def _report(

@@ -483,7 +483,8 @@ def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
     labels = (*tensor.labels[:mode], coming.labels, *tensor.labels[mode + 1 :])
     missing = self_loops(tensor, shape).union(never_observed(tensor, mode, shape))
     coords, counts = np.zeros((len(shape), 0), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    return trusted_tensor(CanonicalParts(coords, counts, shape, tensor.mode_names, labels, missing))
+    pair = tensor.undirected_modes
+    return trusted_tensor(CanonicalParts(coords, counts, shape, tensor.mode_names, labels, missing, undirected=pair))
 
 
 def make_forecast(

@@ -33,6 +33,7 @@ and some with smaller floors and less spread. The absolute error is that of m.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -42,7 +43,7 @@ from scipy.special import expit
 
 from allocore._text import first_few
 from allocore.classes.summary import ClassSummary, Profile
-from allocore.errors import Described, InputError
+from allocore.errors import NO_VALUE, Described, InputError
 from allocore.findings import Finding, Level, sentences
 from allocore.forecast.time_factors import Coming, Periods
 from allocore.kernels.elementary import Flags, Floats, Ints
@@ -64,10 +65,11 @@ from allocore.posterior.scores import mixture_scores
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
 from allocore.tensor.coordinates import canonical, column_keys, locate
-from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, trusted_tensor
+from allocore.tensor.count_tensor import CountTensor, cells_of, missing_diagonals, with_parts
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels
 from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, covered, intersections, signed_patterns
+from allocore.tensor.undirected import diagonal, directions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,6 +138,7 @@ class Compared:
         """Compare the data of a fit with the record of their future."""
         loops = self_loops(past.tensor, future.tensor.shape)
         left_out = (future.tensor.missing.cells - loops.cells) // len(coming.labels)
+        left_out //= 1 if past.tensor.undirected_modes is None else 2
         weights_T = weights_of_periods(past, coming.mode)
         return cls(PastCounts.of(past.tensor, coming.mode, weights_T), coming, future, threads, left_out)
 
@@ -163,12 +166,8 @@ def weights_of_periods(record: Record, mode: int) -> Floats:
 
 def self_loops(past: CountTensor, shape: tuple[int, ...]) -> Missing:
     """Return the self-loops that are missing in the past, as missing cells of a tensor of coming periods."""
-    patterns = []
-    for modes in missing_diagonals(past):
-        diagonal = np.full((shape[modes[0]], len(shape)), WILDCARD)
-        diagonal[:, list(modes)] = np.arange(shape[modes[0]])[:, None]
-        patterns.append(diagonal)
-    return Missing(np.concatenate(patterns), shape) if patterns else Missing.none(shape)
+    groups = [*missing_diagonals(past), *([] if past.undirected_modes is None else [past.undirected_modes])]
+    return reduce(Missing.union, (diagonal(shape, modes) for modes in groups), Missing.none(shape))
 
 
 def never_observed(past: CountTensor, mode: int, shape: tuple[int, ...]) -> Missing:
@@ -214,8 +213,9 @@ def _counts_by_period(
     """The sums of counts in every period of a tensor, (N, T); a mode that is not named is summed over."""
     found = np.zeros((len(cells), tensor.shape[mode]))
     for n, cell in enumerate(cells):
-        inside = _inside(tensor, cell)
-        chosen_n = np.all([inside_D[place_n] for inside_D, place_n in zip(inside, coords_Mn, strict=True)], axis=0)
+        inside, chosen_n = _inside(tensor, cell), np.zeros(coords_Mn.shape[1], dtype=bool)
+        for each_Mn in directions(coords_Mn, tensor.undirected_modes):
+            chosen_n |= np.all([inside_D[place_n] for inside_D, place_n in zip(inside, each_Mn, strict=True)], axis=0)
         found[n] = np.bincount(coords_Mn[mode][chosen_n], count_n[chosen_n], tensor.shape[mode])
     return found
 
@@ -469,6 +469,10 @@ def future_counts(given: object, future: CountTensor, mode: int) -> tuple[CountT
         rule = f"must have the modes of the fitted tensor, {', '.join(future.mode_names)}"
         raise InputError("Y_future", modes, rule)
     order = [theirs.mode_names.index(name) for name in future.mode_names]
+    ends = [sorted(each.mode_names[m] for m in each.undirected_modes or ()) for each in (theirs, future)]
+    if ends[0] != ends[1]:
+        ties = "directed ties" if not ends[1] else f"undirected ties between {' and '.join(ends[1])}"
+        raise InputError("Y_future", NO_VALUE, f"must have {ties}, as the fitted tensor has")
     rows = [_rows(theirs.labels[o], future.labels[m]) for m, o in enumerate(order)]
     incomplete = {label: days for label, days in theirs.incomplete.items() if label in future.labels[mode]}
     partly = [str(label) in incomplete for label in theirs.labels[order[mode]]] if incomplete else []
@@ -489,11 +493,10 @@ def future_counts(given: object, future: CountTensor, mode: int) -> tuple[CountT
     if left_out:
         findings.append(Finding("labels-without-forecast", "note", {"counts": left_out, "labels": labels}))
     missing = future.missing.union(_missing(theirs, future, order, rows, mode))
-    coords, counts = coords_MN[:, known_N], theirs.counts[known_N]
+    coords, counts = cells_of(future, coords_MN[:, known_N]), theirs.counts[known_N]
     observed = ~covered(coords, missing)
     cells, totals = canonical(coords[:, observed], counts[observed], future.shape)
-    parts = CanonicalParts(cells, totals, future.shape, future.mode_names, future.labels, missing)
-    return trusted_tensor(parts), findings
+    return with_parts(future, coords=cells, counts=totals, missing=missing), findings
 
 
 def _rows(theirs: ModeLabels, ours: ModeLabels) -> Ints:
@@ -664,7 +667,7 @@ def _score_cells(compared: Compared, future: CountTensor, interval: float, worke
     others = [m for m in range(future.ndim) if m != mode]
     lengths = [future.shape[m] for m in others]
     active, series_n = np.unique(np.ravel_multi_index(tuple(past.coords_Mn[others]), lengths), return_inverse=True)
-    empty = (tensor.volume - tensor.missing.cells) // len(coming.labels) - len(active)
+    empty = tensor.observed // len(coming.labels) - len(active)
     series = Series(series_n.ravel(), past.coords_Mn[mode], past.count_n, past.known_n, len(active), empty)
     simple = _baselines(compared, likelihood, series, workers)
     names, units = ["forecast", *(each.name for each in simple)], int(np.prod(lengths))

@@ -71,14 +71,18 @@ class Layout:
     total: int
     missing: SignedPatterns
     workers: Workers
+    undirected: tuple[int, int] | None = None  # the modes between which a cell is a pair, missing in both directions
 
     @classmethod
     def of(cls, tensor: CountTensor, workers: Workers) -> "Layout":
         """Lay out a tensor."""
-        return cls.of_cells(tensor.coords, tensor.counts, tensor.missing, workers)
+        return cls.of_cells(tensor.coords, tensor.counts, tensor.missing, workers, tensor.undirected_modes)
 
     @classmethod
-    def of_cells(cls, coords: NDArray[Any], counts: Ints, missing: Missing, workers: Workers) -> "Layout":
+    def of_cells(
+        cls, coords: NDArray[Any], counts: Ints, missing: Missing, workers: Workers,
+        undirected: tuple[int, int] | None = None,
+    ) -> "Layout":  # fmt: skip
         """Lay out cells that are sorted, the first mode slowest. Unlike a tensor, there may be no cells at all."""
         shape = missing.shape
         order = fibre_order([coords], shape, coords.shape[1])
@@ -93,6 +97,7 @@ class Layout:
             total=int(counts.sum()),
             missing=SignedPatterns.of(missing),
             workers=workers,
+            undirected=undirected,
         )
 
     @classmethod
@@ -110,6 +115,7 @@ class Layout:
             total=sizes.total,
             missing=SignedPatterns.of(tensor.missing),
             workers=workers,
+            undirected=tensor.undirected_modes,
         )
 
     @cached_property

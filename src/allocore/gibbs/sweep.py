@@ -27,6 +27,9 @@ steps of a mode share its exposure (factors.py), per unit of lambda: it depends 
 Two modes can be tied: they share their factors (tied.py). They are visited together: locations in one role and then in
 the other, the concentration given the factors, and the factors row by row.
 
+If ties are undirected, `thin` also splits the count of a pair between the two directions (undirected.py). All other
+steps see directed cells.
+
 The order of the modes rotates from sweep to sweep. Thinning ends a sweep, so the allocation and the log-likelihood
 belong to the state that is returned. `begin` makes the first allocation. CP (k[q, m] = q) and Tucker (a class at every
 location) have fixed locations: no relocation, no split-merge.

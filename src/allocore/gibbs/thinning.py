@@ -43,6 +43,7 @@ from allocore.gibbs.latent_counts import (
     log_fit,
 )
 from allocore.gibbs.layout import BLOCK, LARGE, Layout, NonZeros, ScaledRows, Workspace
+from allocore.gibbs.undirected import fold_counts, with_mirror_images
 from allocore.kernels.chinese_restaurant import SCRATCH
 from allocore.kernels.distributions import multinomial
 from allocore.kernels.elementary import Flags, Floats, Indices, Ints, Singles, exp_of, lane_log, log_sums
@@ -110,7 +111,10 @@ ThinCells: TypeAlias = Callable[[Key, Layout, int, State, Workspace, type[np.sig
 def thin(
     key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace, thin_cells: ThinCells | None = None
 ) -> tuple[Allocation, ThinningInfo]:
-    """Allocate every count to a class. Classes that are not included get no counts and cost nothing."""
+    """Allocate every count to a class. Classes that are not included get no counts and cost nothing.
+
+    Undirected ties are allocated to classes and their mirror images.
+    """
     included_Q, likelihood, budget = np.flatnonzero(state.included()), CODES[spec.likelihood], len(state.log_core_Q)
     if not len(included_Q):  # then there are no counts either
         y_RQ = np.zeros((sum(layout.shape), budget), dtype=layout.count_type)
@@ -118,16 +122,19 @@ def thin(
     if len(included_Q) < budget:
         state = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
         workspace = workspace.of_classes(included_Q)
+    if layout.undirected is not None:
+        state = with_mirror_images(state, layout.undirected)
+        workspace = Workspace.of(layout, state)
     count_type = _count_type(layout, likelihood, state, workspace)
     cells = (thin_cells or thin_here)(key, layout, likelihood, state, workspace, count_type)
     # One order of the sum, whatever the threads and shards.
     log_fit = float(cells.log_fit_B.sum()) + float(cells.log_fit_L.sum()) + float(cells.log_fit_U.sum())
     if likelihood == POISSON:
         log_fit += float((layout.row_totals_R * cells.log_scale_R).sum())
-    y_RQ = cells.y_RQ
+    y_RQ = cells.y_RQ if layout.undirected is None else fold_counts(cells.y_RQ, layout, layout.undirected)
     if len(included_Q) < budget:
-        y_RQ = np.zeros((len(cells.y_RQ), budget), dtype=cells.y_RQ.dtype)
-        y_RQ[:, included_Q] = cells.y_RQ
+        own_RQ, y_RQ = y_RQ, np.zeros((len(y_RQ), budget), dtype=y_RQ.dtype)
+        y_RQ[:, included_Q] = own_RQ
     return Allocation(y_RQ, log_fit), ThinningInfo(len(cells.log_fit_L), len(cells.log_fit_U))
 
 

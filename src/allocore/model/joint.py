@@ -14,6 +14,7 @@ from allocore.model.spec import Spec
 from allocore.model.state import State
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.missing import Missing, signed_patterns
+from allocore.tensor.undirected import Pair, mirrored
 
 _CHUNK_NUMBERS = 4_000_000
 
@@ -34,6 +35,12 @@ def log_rates_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
             log_nQ += log_phi_DK[block[m]][:, state.subs_QM[:, m]]
         out[first : first + step] = np.logaddexp.reduce(log_nQ, axis=1)
     return out
+
+
+def log_pair_rates_at(state: State, coords: NDArray[Any], pair: Pair | None) -> NDArray[np.float64]:
+    """Logarithms of the rates of cells, which are those of both directions if ties between two modes are undirected."""
+    log_rates_N = log_rates_at(state, coords)
+    return log_rates_N if pair is None else np.logaddexp(log_rates_N, log_rates_at(state, mirrored(coords, pair)))
 
 
 def log_odds_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
@@ -65,9 +72,10 @@ def class_totals(
 def log_likelihood(tensor: CountTensor, spec: Spec, state: State) -> float:
     """log P(observed counts | state): the sum of -c r over observed cells, and of log density + c r over non-zeros."""
     latent = latent_totals(spec, state, tensor).sum()
+    log_rates_N = log_pair_rates_at(state, tensor.coords, tensor.undirected_modes)
     if spec.likelihood == "poisson":  # in logarithms, because rates may underflow
-        return float(tensor.counts @ log_rates_at(state, tensor.coords) - gammaln(tensor.counts + 1.0).sum() - latent)
-    rates_N, log_odds_N = np.exp(log_rates_at(state, tensor.coords)), log_odds_at(state, tensor.coords)
+        return float(tensor.counts @ log_rates_N - gammaln(tensor.counts + 1.0).sum() - latent)
+    rates_N, log_odds_N = np.exp(log_rates_N), log_odds_at(state, tensor.coords)
     log_density_N = spec.observation.log_density(tensor.counts, rates_N, log_odds_N)
     return float((log_density_N + spec.observation.latent_scale(log_odds_N) * rates_N).sum() - latent)
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.kernels.elementary import exp_of, log_of
-from allocore.model.joint import log_odds_at, rates_at
+from allocore.model.joint import log_odds_at, log_pair_rates_at
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State, times_weights
+from allocore.tensor.undirected import Pair
 
 
 def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
@@ -96,9 +97,12 @@ def draw_log_factors(
     return tuple(log_phi[m] for m in range(len(shape)))
 
 
-def draw_counts(spec: Spec, state: State, coords: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Counts of the cells in `coords` (M, n), drawn given the state."""
-    return spec.observation.draw(rates_at(state, coords), log_odds_at(state, coords), rng)
+def draw_counts(
+    spec: Spec, state: State, coords: NDArray[np.int64], rng: np.random.Generator, undirected: Pair | None = None
+) -> NDArray[np.int64]:
+    """Counts of the cells in `coords` (M, n), drawn given the state; those of pairs if ties are `undirected`."""
+    rates_N = np.exp(log_pair_rates_at(state, coords, undirected))
+    return spec.observation.draw(rates_N, log_odds_at(state, coords), rng)
 
 
 def _log_gamma(shape: float, rate: float, size: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:

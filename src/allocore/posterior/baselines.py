@@ -26,6 +26,8 @@ per unit, w_d (sum of y + w s) / (sum of w_d + w_d), with the weights w_d of the
 Each baseline has the likelihood of the run. For the negative binomial, r = mu (1 - p) / p with one p of the largest
 likelihood given the mu of the observed cells, zeros included (likelihood_check.py); those of the third are
 leave-one-out means there, or p would be too small. For the Bernoulli likelihood, mu is the probability of a one.
+
+Undirected ties are taken in both directions, with the count of the pair in each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +44,7 @@ from allocore.posterior.check import network_modes
 from allocore.posterior.likelihood_check import likeliest_log_odds
 from allocore.posterior.predict import Mixtures
 from allocore.tensor.coordinates import Integers, column_keys, locate
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, both_directions
 from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, signed_patterns
 
 Exposures = Sequence[Floats | None]
@@ -64,6 +66,7 @@ def baselines(
     tensor: CountTensor, likelihood: Likelihood, coords_MN: Ints, exposures: Exposures = ()
 ) -> Iterator[tuple[str, Mixtures]]:
     """Return the name of each baseline and what it predicts for some cells; a fit may have `exposures`, by mode."""
+    tensor = both_directions(tensor)
     weights = weights_of(tensor, exposures)
     yield "one rate", _predicted(tensor, likelihood, one_rate(tensor, coords_MN, weights))
     margins = fitted_margins(tensor, weights)

@@ -6,7 +6,9 @@ factors, a box is a cell, and the sum of its rates is the rate of that cell:
     sum_{d in box} r_d  =  sum_q lambda_q prod_m ( sum_{d in set m} phi[m][d, k[q, m]] )
 
 So no cell of a sum is visited. A box and a missing pattern intersect in a box, so the sum over the observed cells of a
-box is a signed sum of the rates of boxes, as in kernels/exposure_sums.py.
+box is a signed sum of the rates of boxes, as in kernels/exposure_sums.py. If ties are undirected, the pairs between
+the nodes of two sets A and B are the directed cells in A x B or B x A: the boxes of both, minus that of the nodes C in
+both sets, C x C.
 
 A sum of independent counts is again Poisson, or again negative binomial with one p: rates add up. Other sums are made
 of *terms* whose rates do add up: one for each row of the mode that the dispersion differs by, or one for each cell
@@ -45,10 +47,11 @@ from allocore.model.likelihood import odds_of
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
 from allocore.tensor.coordinates import as_integers, check_coordinates, column_keys, locate
-from allocore.tensor.count_tensor import CountTensor, count_column
+from allocore.tensor.count_tensor import CountTensor, cells_of, count_column
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.labels import LabelRows, ModeLabels, Rows, did_you_mean, rows_of
 from allocore.tensor.missing import Missing, covered, signed_patterns
+from allocore.tensor.undirected import Pair, as_pairs, diagonal, mirrored
 
 MOST_BERNOULLI_CELLS = 1_000_000
 MOST_PIECES = 20_000_000
@@ -62,6 +65,12 @@ class Boxes(NamedTuple):
     places_MN: Ints
     sets: tuple[tuple[Ints, ...], ...]
     shape: tuple[int, ...]
+    common_N: Ints | None = None  # undirected ties: the place of the nodes in both sets, -1 if there are none
+
+    def taken(self, which: Any) -> "Boxes":
+        """Return some of the boxes."""
+        common_N = None if self.common_N is None else self.common_N[which]
+        return self._replace(places_MN=self.places_MN[:, which], common_N=common_N)
 
     @property
     def summed_N(self) -> Flags:
@@ -103,14 +112,24 @@ def terms_of(record: Record, boxes: Boxes, first: int, missing: bool) -> Terms:
     places_MT, owner_T = boxes.places_MN, np.arange(boxes.places_MN.shape[1])
     for mode in _split_modes(record):
         places_MT, owner_T = _split(places_MT, owner_T, boxes, mode)
-    none = Missing.none(boxes.shape)
-    left_out = none if missing else record.tensor.missing
+    none, pair = Missing.none(boxes.shape), record.tensor.undirected_modes
+    never = none if pair is None else diagonal(boxes.shape, pair)
+    left_out = never if missing else record.tensor.missing
     summed_T = boxes.summed_N[owner_T]
+    common_T = None if boxes.common_N is None else boxes.common_N[owner_T]
     if record.spec.likelihood == "bernoulli":
         gone_T = np.zeros(len(owner_T), dtype=bool)
         gone_T[summed_T] = covered(places_MT[:, summed_T], left_out)
+        if pair is not None:
+            places_MT = as_pairs(places_MT, pair)
+            gone_T |= _repeated(places_MT, owner_T, boxes.shape)
+            common_T = np.full(len(owner_T), -1)  # of single cells
         places_MT, owner_T, summed_T, left_out = places_MT[:, ~gone_T], owner_T[~gone_T], summed_T[~gone_T], none
-    pieces_MJ, weights_J, term_J = _pieces(places_MT, summed_T, boxes, left_out)
+        common_T = None if common_T is None else common_T[~gone_T]
+    signed = SignedBoxes(places_MT, np.ones(len(owner_T)), np.arange(len(owner_T)), summed_T)
+    if pair is not None and common_T is not None:
+        signed = _of_both_directions(signed, common_T, pair)
+    pieces_MJ, weights_J, term_J = _pieces(signed, boxes, left_out)
     cells_J = np.prod([boxes.sizes(m)[row_J].astype(float) for m, row_J in enumerate(pieces_MJ)], axis=0)
     empty_N = np.bincount(owner_T[term_J], weights_J * cells_J, boxes.places_MN.shape[1]) < 0.5
     if empty_N.any():
@@ -158,19 +177,48 @@ def _split(places_MT: Ints, owner_T: Ints, boxes: Boxes, mode: int) -> tuple[Int
     return split_MT, np.repeat(owner_T, repeats_T)
 
 
-def _pieces(places_MT: Ints, summed_T: Flags, boxes: Boxes, missing: Missing) -> tuple[Ints, Floats, Ints]:
+class SignedBoxes(NamedTuple):
+    """Boxes (M, B) whose signed sums are those of terms; missing cells are left out of those that are `summed`."""
+
+    places_MB: Ints
+    weights_B: Floats
+    term_B: Ints
+    summed_B: Flags
+
+
+def _of_both_directions(given: SignedBoxes, common_B: Ints, pair: Pair) -> SignedBoxes:
+    """The boxes of undirected ties as boxes of directed ones: in both directions, minus what is in both of them."""
+    some = np.flatnonzero(common_B >= 0)
+    common_MS = given.places_MB[:, some]
+    common_MS[list(pair)] = common_B[some]
+    places = [given.places_MB, mirrored(given.places_MB, pair), common_MS]
+    weights = [given.weights_B, given.weights_B, -given.weights_B[some]]
+    term_B, summed_B = (np.concatenate([each, each, each[some]]) for each in (given.term_B, given.summed_B))
+    return SignedBoxes(np.concatenate(places, axis=1), np.concatenate(weights), term_B, summed_B > 0)
+
+
+def _repeated(places_MT: Ints, owner_T: Ints, shape: tuple[int, ...]) -> Flags:
+    """Which cells their box has already."""
+    (keys_T,) = column_keys((int(owner_T.max(initial=0)) + 1, *shape), np.vstack([owner_T, places_MT]))
+    repeated_T = np.ones(len(owner_T), dtype=bool)
+    repeated_T[np.unique(keys_T, return_index=True)[1]] = False
+    return repeated_T
+
+
+def _pieces(given: SignedBoxes, boxes: Boxes, missing: Missing) -> tuple[Ints, Floats, Ints]:
     """Boxes (M, J) with weights whose signed sums are the observed cells of each term, and their terms, sorted."""
-    all_T = np.arange(places_MT.shape[1])
-    found = [(places_MT, np.ones(len(all_T)), all_T)]
-    if len(missing) and summed_T.any():
+    places_MB, weights_B, term_B, summed_B = given
+    found = [(places_MB, weights_B, term_B)]
+    if len(missing) and summed_B.any():
         patterns_PM, signs_P = signed_patterns(missing)
-        sums_MU, sums_U = places_MT[:, summed_T], all_T[summed_T]
+        sums_MU, sums_U = places_MB[:, summed_B], np.flatnonzero(summed_B)
         for members_P in _alike((patterns_PM >= 0).T):
             for chosen_U in _alike(sums_MU >= np.array(boxes.shape)[:, None]):
                 box_I, pattern_I = _meetings(sums_MU[:, chosen_U], patterns_PM[members_P], boxes)
                 pattern_MI, box_MI = patterns_PM[members_P[pattern_I]].T, sums_MU[:, chosen_U[box_I]]
-                signs_I = -signs_P[members_P[pattern_I]].astype(float)
-                found.append((np.where(pattern_MI >= 0, pattern_MI, box_MI), signs_I, sums_U[chosen_U[box_I]]))
+                of_I = sums_U[chosen_U[box_I]]
+                signs_I = -signs_P[members_P[pattern_I]] * weights_B[of_I]
+                found.append((np.where(pattern_MI >= 0, pattern_MI, box_MI), signs_I, term_B[of_I]))
     pieces_MJ, weights_J, term_J = (np.concatenate(each, axis=-1) for each in zip(*found, strict=True))
     order = np.argsort(term_J, kind="stable")
     return pieces_MJ[:, order], weights_J[order], term_J[order]
@@ -221,7 +269,8 @@ def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, pd.Data
     columns: dict[str, Any] = {}
     for name, labels, places in zip(tensor.mode_names, tensor.labels, coords_MN, strict=True):
         columns[name] = places if isinstance(labels, range) else np.array(labels, dtype=object)[places]
-    return Boxes(coords_MN, ((),) * tensor.ndim, tensor.shape), pd.DataFrame(columns)
+    common_N = None if tensor.undirected_modes is None else np.full(coords_MN.shape[1], -1)
+    return Boxes(coords_MN, ((),) * tensor.ndim, tensor.shape, common_N), pd.DataFrame(columns)
 
 
 def _cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
@@ -233,7 +282,8 @@ def _cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
     if boxes.summed_N.any():
         row = int(boxes.summed_N.argmax())
         raise InputError("test", NO_VALUE, f"must name a label for each mode in every row; position {row} does not")
-    (keys_N,) = column_keys(tensor.shape, boxes.places_MN)
+    cells_MN = cells_of(tensor, boxes.places_MN)
+    (keys_N,) = column_keys(tensor.shape, cells_MN)
     _, first = np.unique(keys_N, return_index=True)
     if len(first) < len(keys_N):
         row = int(np.setdiff1d(np.arange(len(keys_N)), first)[0])
@@ -244,17 +294,18 @@ def _cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
         row = int(bad.argmax())
         found = Described(f"{asked[name].iloc[row]!r} in the column {name!r} at position {row}")
         raise InputError("test", found, "must have counts that are whole numbers of at least 0")
-    return HeldOut(boxes.places_MN, numbers.astype(np.int64))
+    return HeldOut(cells_MN, numbers.astype(np.int64))
 
 
 class _Mode:
     """The labels of one mode, and the sets of them that were asked for; set 0 is all of them."""
 
-    def __init__(self, name: str, labels: ModeLabels) -> None:
+    def __init__(self, name: str, labels: ModeLabels, like: "_Mode | None" = None) -> None:
         self.name, self.length = name, len(labels)
         self._labels = labels
         self._found = None if isinstance(labels, range) else LabelRows(labels, "cells", name)
-        self._sets: dict[tuple[int, ...], int] = {tuple(range(self.length)): 0}
+        # Both ends of undirected ties have the same sets.
+        self._sets: dict[tuple[int, ...], int] = {tuple(range(self.length)): 0} if like is None else like._sets
 
     @property
     def sets(self) -> tuple[Ints, ...]:
@@ -292,7 +343,27 @@ class _Mode:
         places = self._found.find(value) or self._found.find(whole)
         return None if places is None else self._row_of_all(places)
 
-    def _row_of_all(self, places: Rows) -> int:
+    def common(self, one_N: Ints, other_N: Ints) -> Ints:
+        """Return the row of what two rows of this mode have in common: a label, or a set; -1 if it is nothing."""
+        if (loops := np.flatnonzero((one_N == other_N) & (one_N < self.length))).size:
+            label = self._labels[int(one_N[loops[0]])]
+            rule = "must be ties between two different labels: undirected ties have no diagonal"
+            raise InputError("cells", Described(f"a tie of {str(label)!r} with itself"), rule)
+        several = (one_N >= self.length) | (other_N >= self.length)
+        pairs_2P, which_N = np.unique(np.stack([one_N[several], other_N[several]]), axis=1, return_inverse=True)
+        members = [set(each) for each in self._sets]
+
+        def row(one: int, other: int) -> int:
+            of_both = [members[place - self.length] if place >= self.length else {place} for place in (one, other)]
+            common = sorted(of_both[0] & of_both[1])
+            return self._row_of_all(common) if common else -1
+
+        common_N = np.full(len(one_N), -1, dtype=np.int64)
+        rows_P = np.array([row(*pair) for pair in pairs_2P.T.tolist()], dtype=np.int64)
+        common_N[several] = rows_P[which_N.ravel()]
+        return common_N
+
+    def _row_of_all(self, places: Rows | list[int]) -> int:
         if len(places) == 1:
             return int(places[0])
         return self.length + self._sets.setdefault(tuple(int(place) for place in places), len(self._sets))
@@ -311,12 +382,17 @@ def _is_none(value: object) -> bool:
 
 
 def _boxes(columns: Sequence[Sequence[object] | None], length: int, tensor: CountTensor) -> Boxes:
-    modes = [_Mode(name, labels) for name, labels in zip(tensor.mode_names, tensor.labels, strict=True)]
-    places = [
-        np.full(length, mode.length) if values is None else mode.rows(values)
-        for mode, values in zip(modes, columns, strict=True)
-    ]
-    return Boxes(np.array(places), tuple(mode.sets for mode in modes), tensor.shape)
+    modes, pair = list[_Mode](), tensor.undirected_modes
+    for m, (name, labels) in enumerate(zip(tensor.mode_names, tensor.labels, strict=True)):
+        modes.append(_Mode(name, labels, modes[pair[0]] if pair is not None and m == pair[1] else None))
+    places = np.array(
+        [
+            np.full(length, mode.length) if values is None else mode.rows(values)
+            for mode, values in zip(modes, columns, strict=True)
+        ]
+    )
+    common_N = None if pair is None else modes[pair[0]].common(*places[list(pair)])
+    return Boxes(places, tuple(mode.sets for mode in modes), tensor.shape, common_N)
 
 
 def _from_rows(rows: list[Any], tensor: CountTensor) -> tuple[Boxes, pd.DataFrame]:
@@ -412,6 +488,10 @@ def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None
     shape = getattr(given, "shape", None)
     if shape is None:
         return
+    if isinstance(given, CountTensor) and given.undirected_modes != fitted.undirected_modes:
+        pair = fitted.undirected_modes
+        rule = "must have directed ties" if pair is None else f"must have undirected ties, undirected({pair})"
+        raise InputError(argument, NO_VALUE, f"{rule}, as the fitted tensor has")
     if tuple(shape) != fitted.shape:
         rule = f"must have the shape of the fitted tensor, {fitted.shape}"
         if len(shape) == fitted.ndim:
@@ -436,8 +516,9 @@ def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None
 def _refuse_training(test: CountTensor | Ints, fitted: CountTensor) -> None:
     """Raise an error if a cell of the test set, a tensor or coordinates, was observed in training."""
     if isinstance(test, CountTensor):  # cells are counted by patterns, none is visited
-        shared = fitted.volume - test.missing.union(fitted.missing).cells
-        which = f"{shared:,} of its {test.volume - test.missing.cells:,} observed cells"
+        both = test.missing.union(fitted.missing).cells
+        shared = (fitted.volume - both) // (1 if fitted.undirected_modes is None else 2)
+        which = f"{shared:,} of its {test.observed:,} observed cells"
     else:
         seen = np.flatnonzero(~covered(test, fitted.missing))
         shared = len(seen)
@@ -459,7 +540,10 @@ def checked_coords(coords: object, tensor: CountTensor) -> Ints:
         coords = coords.coords
     cells = as_integers(coords, "coords")
     check_coordinates(cells, tensor.shape, tensor.mode_names)
-    return cells.astype(np.int64)
+    if (pair := tensor.undirected_modes) is not None and (cells[pair[0]] == cells[pair[1]]).any():
+        rule = "must be ties between two different nodes: undirected ties have no diagonal"
+        raise InputError("coords", NO_VALUE, rule)
+    return cells_of(tensor, cells.astype(np.int64))
 
 
 def checked_counts(coords: object, counts: object, tensor: CountTensor) -> tuple[Ints, Ints]:
@@ -514,6 +598,8 @@ def observed_cells(test: CountTensor) -> Iterator[tuple[Ints, Ints]]:
         places = np.unravel_index(np.arange(start, min(start + _CELLS_AT_ONCE, number)), lengths)
         coords_MN = np.array([each[place] for each, place in zip(rows, places, strict=True)])
         coords_MN = coords_MN[:, ~covered(coords_MN, test.missing)]
+        if (pair := test.undirected_modes) is not None:
+            coords_MN = coords_MN[:, coords_MN[pair[0]] < coords_MN[pair[1]]]
         place_N = locate(*column_keys(test.shape, coords_MN, test.coords))
         known_N = place_N >= 0  # a tensor in which nothing happened has no counts to look up
         counts_N = np.zeros(len(place_N), dtype=np.int64)

@@ -56,6 +56,7 @@ from allocore.tensor.count_tensor import CountTensor, missing_diagonals
 from allocore.tensor.labels import label_kind
 from allocore.tensor.missing import WILDCARD, Missing, covered
 from allocore.tensor.sharded import stays_on_disk
+from allocore.tensor.undirected import as_pairs, directions
 
 LEAST_TENSORS = 40  # with fewer, no adjusted p-value is clearly below 5%
 _MOST_EVENTS = 2**30  # of one tensor; a thousand million events take minutes
@@ -79,6 +80,8 @@ def simulate_tensor(record: Record, chain: int, draw: int, rng: np.random.Genera
     cells_MN, latent_N = _latent_counts(record, chain, draw, rng)
     observed_N = ~covered(cells_MN, record.tensor.missing)
     cells_MN, latent_N = cells_MN[:, observed_N], latent_N[observed_N]
+    if (pair := record.tensor.undirected_modes) is not None:
+        cells_MN, latent_N = canonical(as_pairs(cells_MN, pair), latent_N, record.tensor.shape)
     if record.spec.likelihood == "bernoulli":
         return cells_MN, np.ones_like(latent_N)
     if record.log_odds is None or not len(latent_N):
@@ -191,7 +194,7 @@ def _statistics(record: Record) -> list[_Statistic]:
         if label_kind(labels) in ("time", "order"):
             found.append(_over_time(tensor, mode))
     pair = network_modes(tensor)
-    return found if pair is None else [*found, *_of_network(pair, tensor.shape[pair[0]])]
+    return found if pair is None else [*found, *_of_network(tensor, pair)]
 
 
 def top_share(counts_N: Ints, top: int) -> float:
@@ -213,6 +216,8 @@ def _over_time(tensor: CountTensor, mode: int) -> _Statistic:
 
 def network_modes(tensor: CountTensor) -> tuple[int, int] | None:
     """Return two modes of the same actors: with the same labels, or without labels and with a missing diagonal."""
+    if tensor.undirected_modes is not None:
+        return tensor.undirected_modes
     pairs = [pair for pair in combinations(range(tensor.ndim), 2) if tensor.labels[pair[0]] == tensor.labels[pair[1]]]
     masked = {group[:2] for group in missing_diagonals(tensor)}
     labelled = [pair for pair in pairs if isinstance(tensor.labels[pair[0]], tuple)]
@@ -226,20 +231,25 @@ def _without_diagonal(tensor: CountTensor, pair: tuple[int, int]) -> bool:
     return tensor.missing.union(Missing(diagonal_DM, tensor.shape)) == tensor.missing
 
 
-def _of_network(pair: tuple[int, int], actors: int) -> Iterator[_Statistic]:
+def _of_network(tensor: CountTensor, pair: tuple[int, int]) -> Iterator[_Statistic]:
     """Statistics of the graph of actors with any count from one to the other, self-loops left out."""
+    actors, undirected = tensor.shape[pair[0]], tensor.undirected_modes is not None
     kept: list[tuple[Integers, dict[str, float]]] = []  # those of the last tensor, which all functions are called with
 
     def value(name: str) -> Callable[[Integers, Ints], float]:
         def of(cells_MN: Integers, _: Ints) -> float:
             if not kept or kept[0][0] is not cells_MN:
-                kept[:] = [(cells_MN, network_statistics(cells_MN[pair[0]], cells_MN[pair[1]], actors))]
+                ties_MN = np.concatenate(directions(cells_MN, tensor.undirected_modes), axis=1)
+                kept[:] = [(cells_MN, network_statistics(ties_MN[pair[0]], ties_MN[pair[1]], actors))]
             return kept[0][1][name]
 
         return of
 
     for name in NETWORK_STATISTICS:
-        yield _Statistic(name, value(name))
+        if not undirected:
+            yield _Statistic(name, value(name))
+        elif name in _UNDIRECTED_STATISTICS:
+            yield _Statistic(_UNDIRECTED_STATISTICS[name], value(name))
 
 
 NETWORK_STATISTICS = (
@@ -249,6 +259,13 @@ NETWORK_STATISTICS = (
     "reciprocity",
     "clustering coefficient",
 )
+
+
+_UNDIRECTED_STATISTICS = {
+    "mean degree": "mean degree",
+    "standard deviation of out-degrees": "standard deviation of degrees",
+    "clustering coefficient": "clustering coefficient",
+}
 
 
 def network_statistics(from_N: Integers, to_N: Integers, actors: int) -> dict[str, float]:
@@ -336,13 +353,15 @@ class Check:
 
 def check(record: Record, draws: int, seed: int) -> Check:
     """Compare the data of a run with tensors simulated from its draws, taken in turn."""
-    statistics, modes = _statistics(record), [_Labels.of(record.tensor, m) for m in range(record.tensor.ndim)]
+    second_ends = (record.tensor.undirected_modes or ())[1:]  # whose labels have the totals of the first
+    modes = [_Labels.of(record.tensor, m) for m in range(record.tensor.ndim) if m not in second_ends]
+    statistics = _statistics(record)
     values_IJ = np.empty((draws + 1, len(statistics)))
     totals = [np.empty((draws + 1, len(each.rows_L)), dtype=np.int64) for each in modes]
     for i, (cells_MN, counts_N) in enumerate(watched(_tensors(record, draws, seed), draws + 1, "simulating tensors")):
         values_IJ[i] = [each.value(cells_MN, counts_N) for each in statistics]
-        for mode, each in enumerate(modes):
-            totals[mode][i] = np.bincount(cells_MN[mode], counts_N, record.tensor.shape[mode])[each.rows_L]
+        for totals_IL, each in zip(totals, modes, strict=True):
+            totals_IL[i] = each.totals(cells_MN, counts_N)
     return _judged(record, statistics, values_IJ, modes, totals)
 
 
@@ -364,9 +383,10 @@ def _tensors(record: Record, draws: int, seed: int) -> Iterator[tuple[Integers, 
 
 
 class _Labels(NamedTuple):
-    """The labels of a mode that are compared."""
+    """The labels of a mode that are compared. Undirected ties are counted at both ends."""
 
     mode: str
+    ends: tuple[int, ...]
     rows_L: Ints
     names: list[str]
 
@@ -375,10 +395,19 @@ class _Labels(NamedTuple):
         rows_L = np.arange(tensor.shape[mode])
         if len(rows_L) > _MOST_LABELS:
             rows_L = np.sort(np.argsort(-tensor.mode_totals(mode), kind="stable")[:_MOST_LABELS])
-        return cls(tensor.mode_names[mode], rows_L, [str(tensor.labels[mode][row]) for row in rows_L.tolist()])
+        names = [str(tensor.labels[mode][row]) for row in rows_L.tolist()]
+        pair = tensor.undirected_modes or ()
+        return cls(tensor.mode_names[mode], pair if mode in pair else (mode,), rows_L, names)
+
+    def totals(self, cells_MN: Integers, counts_N: Ints) -> Floats:
+        """The sum of the counts of each label."""
+        length = int(self.rows_L.max(initial=-1)) + 1
+        sums = [np.bincount(cells_MN[end], counts_N, length)[:length] for end in self.ends]
+        return np.asarray(sum(sums[1:], sums[0])[self.rows_L])
 
     def taken(self, chosen_L: Flags) -> "_Labels":
-        return _Labels(self.mode, self.rows_L[chosen_L], [self.names[n] for n in np.flatnonzero(chosen_L).tolist()])
+        names = [self.names[n] for n in np.flatnonzero(chosen_L).tolist()]
+        return self._replace(rows_L=self.rows_L[chosen_L], names=names)
 
 
 def distances(values_IJ: Floats | Ints, unit_J: Floats | float) -> Floats:

@@ -39,8 +39,9 @@ from allocore.posterior.cells import weighted_expansion
 from allocore.posterior.predict import log_predictive
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, cells_of
 from allocore.tensor.sharded import stays_on_disk
+from allocore.tensor.undirected import directions
 
 LEAST_DRAWS = 4  # R-hat splits every chain in two and compares variances, so each half needs two draws
 R_HAT_SETTLED = 1.01  # Vehtari et al. (2021): at 1.1, the older rule, chains still differ visibly
@@ -183,7 +184,7 @@ def share_traces(number_C: Ints, shares: Floats) -> list[Trace]:
 def judged_cells(tensor: CountTensor) -> Ints:
     """Return at most twelve observed cells (M, C), half of them zeros if possible; always the same for a tensor."""
     rng = np.random.Generator(np.random.PCG64(_CELL_SEED))
-    candidates_MN = np.array([rng.integers(0, length, _CANDIDATES) for length in tensor.shape])
+    candidates_MN = cells_of(tensor, np.array([rng.integers(0, length, _CANDIDATES) for length in tensor.shape]))
     if stays_on_disk(tensor):  # then any observed cells are judged, whatever their counts
         return candidates_MN[:, ~tensor.missing.contains(candidates_MN)][:, :_CELLS].astype(np.int64)
     drawn_N, taken_N = column_keys(tensor.shape, candidates_MN, tensor.coords)
@@ -224,8 +225,10 @@ def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
             factors = [factor[chain, draw] for factor in record.factors]
             expanded, scale, odds = weighted_expansion(record, chain, draw, subs_QM, missing)
             total[chain, draw] = core_Q @ (odds * missing.sums(expanded, workers, scale))
-            few = [factor[rows_C] for factor, rows_C in zip(factors, cells_MC, strict=True)]
-            rates_C = rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
+            rates_C = np.zeros(cells_MC.shape[1])
+            for each_MC in directions(cells_MC, record.tensor.undirected_modes):
+                few = [factor[rows_C] for factor, rows_C in zip(factors, each_MC, strict=True)]
+                rates_C += rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
             cells[chain, draw] = likelihood.mean(rates_C, record.log_odds_of(chain, draw, cells_MC))
     # An expected count that underflows becomes the smallest normal float, so its logarithm is finite.
     return total, np.log(np.maximum(cells, np.finfo(float).tiny))

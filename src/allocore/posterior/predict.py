@@ -16,7 +16,7 @@ the block of cells, never on threads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ from allocore.posterior.cells import (
 )
 from allocore.storage.record import Record
 from allocore.tensor.labels import with_results
+from allocore.tensor.undirected import directions
 
 _CELLS_PER_THREAD, _QUANTILES_PER_THREAD = 16_384, 256
 _LONGEST_WALK = 1000  # a bisection takes about as long
@@ -176,13 +177,17 @@ def add_logs(
 
 
 def rates_by_draw(record: Record, coords_MN: Ints, threads: int) -> Iterator[tuple[Floats, Floats]]:
-    """Return the rates of the cells and their log odds of the dispersion, draw after draw, chain after chain."""
-    rows_MN = rows_of_cells(record.tensor.shape, coords_MN)
+    """Return the rates of the cells and their log odds of the dispersion, draw after draw, chain after chain.
+
+    The rate of an undirected tie is the sum of those of both directions.
+    """
+    tensor = record.tensor
+    rows = [rows_of_cells(tensor.shape, each_MN) for each_MN in directions(coords_MN, tensor.undirected_modes)]
     with Workers(threads) as workers:
         for place in np.ndindex(record.core_values.shape[:2]):
             core, factors = record.core_values[place], [factor[place] for factor in record.factors]
-            rates_N = rates_at_rows(core, record.core_locations[place], factors, rows_MN, workers)
-            yield rates_N, record.log_odds_of(place[0], place[1], coords_MN)
+            rates = (rates_at_rows(core, record.core_locations[place], factors, rows_MN, workers) for rows_MN in rows)
+            yield reduce(np.add, rates), record.log_odds_of(place[0], place[1], coords_MN)
 
 
 def log_odds_table(record: Record) -> Floats:
@@ -237,12 +242,13 @@ def expected_and_quantiles(
     rate_N, quantiles_LN = np.empty(number), np.empty((len(levels_L), number), dtype=np.int64)
     # Sorted cells share products. Sums stay in their order: their random numbers and errors go by position.
     order_N = np.arange(number) if boxes.summed_N.any() else np.lexsort(boxes.places_MN[::-1])
-    boxes = boxes._replace(places_MN=boxes.places_MN[:, order_N])
+    boxes = boxes.taken(order_N)
     for cut in _blocks(record, boxes):
         chosen = order_N[cut]
         own_NS = None if draws_NS is None else np.empty((len(chosen), draws_NS.shape[1]))
-        block = boxes._replace(places_MN=boxes.places_MN[:, cut])
-        rate_N[chosen], quantiles_LN[:, chosen] = _block(record, block, cut.start, levels_L, missing, threads, own_NS)
+        rate_N[chosen], quantiles_LN[:, chosen] = _block(
+            record, boxes.taken(cut), cut.start, levels_L, missing, threads, own_NS
+        )
         if draws_NS is not None:
             draws_NS[chosen] = own_NS
     return rate_N, quantiles_LN
@@ -313,10 +319,14 @@ def expected_sums_of_pairs(record: Record, modes: tuple[int, int], pairs_2N: Int
     shape, places = record.tensor.shape, list(np.ndindex(record.core_values.shape[:2]))
     places_MN = np.tile(np.array(shape)[:, None], pairs_2N.shape[1])  # the first set of a mode: all of its rows
     places_MN[list(modes)] = pairs_2N
-    boxes = Boxes(places_MN, tuple((np.arange(length),) for length in shape), shape)
+    common_N, pair = None, record.tensor.undirected_modes
+    if pair is not None:  # of a row and all rows, or of two rows
+        (one_N, other_N), every = places_MN[list(pair)], shape[pair[0]]
+        common_N = np.where(one_N == every, other_N, np.where(other_N == every, one_N, -1))
+    boxes = Boxes(places_MN, tuple((np.arange(length),) for length in shape), shape, common_N)
     log_odds_RS, mean, total_N = log_odds_table(record), record.spec.observation.mean, np.zeros(pairs_2N.shape[1])
     for cut in _blocks(record, boxes):
-        block = boxes._replace(places_MN=places_MN[:, cut])
+        block = boxes.taken(cut)
         terms = terms_of(record, block, cut.start, missing=False)
         for s, rates_T in enumerate(term_rates(record, block, terms, places, threads)):
             total_N[cut] += terms.added_up(mean(rates_T, log_odds_RS[terms.odds_row_T, s]), cut.stop - cut.start)

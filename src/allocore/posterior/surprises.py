@@ -44,6 +44,7 @@ from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import free_name, with_results
 from allocore.tensor.missing import Missing
+from allocore.tensor.undirected import exchanged
 
 _MOST_FACTORS = 4 * 10**7  # numbers in the table of factors of the sampled draws; at least one draw is sampled
 _MOST_WORK = 2 * 10**10  # of a whole search, in nodes times classes: about half a minute
@@ -80,6 +81,7 @@ class ZeroSearch:
         self._core_Q = np.concatenate(draws_Q) / len(places)
         self._phis = np.split(np.concatenate(draws_RQ, axis=1), row_offsets(record.tensor.shape)[1:-1])
         self._coords_MN, self._missing, self._room, self._work = coords_MN, missing, room, 0
+        self._pair = record.tensor.undirected_modes
 
     def least_rate(self, log_p: float) -> float:
         """Return the mean rate under the sampled draws that a zero needs for its p under all draws to be this small."""
@@ -122,9 +124,12 @@ class ZeroSearch:
         return zeros_MN, rate if tally[_DEPTH] < 0 else None
 
     def _zeros_among(self, cells_MN: Ints) -> Ints:
-        """Which of the cells have no count and are not missing."""
+        """Which of the cells have no count and are not missing; of undirected ties, one direction."""
         keys_N, taken_N = column_keys(self._missing.shape, cells_MN, self._coords_MN)
-        return np.flatnonzero((locate(keys_N, taken_N) < 0) & ~self._missing.contains(cells_MN))
+        zero_N = (locate(keys_N, taken_N) < 0) & ~self._missing.contains(cells_MN)
+        if self._pair is not None:
+            zero_N &= cells_MN[self._pair[0]] < cells_MN[self._pair[1]]
+        return np.flatnonzero(zero_N)
 
     def _rows_reaching(self, rate: float) -> list[Ints]:
         """For each mode, the rows in which a cell may have this rate, largest bound first."""
@@ -160,7 +165,10 @@ class ZeroSearch:
 
 
 def _latent_rates(record: Record, chain: int, draw: int) -> tuple[Floats, Floats]:
-    """The expanded factors and the core values of one draw, multiplied by c where it belongs."""
+    """The expanded factors and the core values of one draw, multiplied by c where it belongs.
+
+    Undirected ties add the mirror image of every class: the class in the other direction (gibbs/undirected.py).
+    """
     factors, core_Q = [each[chain, draw] for each in record.factors], record.core_values[chain, draw]
     mode = record.spec.dispersion_by
     if record.log_odds is not None:
@@ -169,7 +177,11 @@ def _latent_rates(record: Record, chain: int, draw: int) -> tuple[Floats, Floats
             core_Q = core_Q * scale
         else:
             factors[mode] = factors[mode] * scale[:, None]
-    return expand_factors(factors, record.core_locations[chain, draw]), core_Q
+    phi_RQ, pair = expand_factors(factors, record.core_locations[chain, draw]), record.tensor.undirected_modes
+    if pair is None:
+        return phi_RQ, core_Q
+    phis = exchanged(np.split(phi_RQ, row_offsets(record.tensor.shape)[1:-1]), pair)
+    return np.concatenate([phi_RQ, np.concatenate(phis)], axis=1), np.tile(core_Q, 2)
 
 
 @kernel
@@ -262,7 +274,7 @@ def alarm(found: pd.DataFrame, tensor: CountTensor, threshold: float, top: int) 
     """
     p = found.iloc[:, -2]
     chosen = found[p <= threshold]
-    cells = tensor.volume - tensor.missing.cells
+    cells = tensor.observed
     values = {"cells": len(chosen), "threshold": threshold, "more": len(chosen) == top}
     values |= {"observed": cells, "by_chance": threshold * cells}
     return chosen, Finding("surprising-cells", "caution" if len(chosen) else "good", values)

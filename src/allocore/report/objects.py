@@ -64,6 +64,7 @@ def data_object(Y: CountTensor) -> dict[str, Any]:
         "non_zeros": Y.nnz,
         "cells": Y.volume,
         "missing_cells": Y.missing.cells,
+        "undirected": None if Y.undirected_modes is None else [Y.mode_names[mode] for mode in Y.undirected_modes],
         "report": report,
     }
 

@@ -54,6 +54,8 @@ def needs_of(plan: Plan, *, stored: bool, threads: int, cells: int | None = None
     chain = 2 * sum(length * width for length, width in sizes) + 2 * sum(tensor.shape) * spec.budget
     if spec.tied is not None:
         chain += 2 * tensor.shape[spec.tied[0]] * spec.budget
+    if tensor.undirected_modes is not None:  # thinning has the mirror image of every class, too
+        chain += 4 * sum(tensor.shape) * spec.budget
     moving = 2 * spec.budget if spec.learn_locations else 0
     at_work = max(5 * length * spec.budget + moving * width for length, width in sizes)
     sampling = _NUMBER_BYTES * (plan.chains * chain + min(plan.chains, threads) * at_work)

@@ -246,7 +246,8 @@ def fingerprint(tensor: CountTensor) -> str:
     if isinstance(tensor, ShardedTensor):
         return tensor.files.fingerprint
     labels = [list(each) if isinstance(each, tuple) else None for each in tensor.labels]
-    about = json.dumps([tensor.shape, tensor.mode_names, labels])
+    pair = [] if tensor.undirected_modes is None else [tensor.undirected_modes]
+    about = json.dumps([tensor.shape, tensor.mode_names, labels, *pair])
     return _hash(about, tensor.missing.patterns.ravel(), *tensor.coords, tensor.counts)
 
 

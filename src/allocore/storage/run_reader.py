@@ -39,6 +39,7 @@ from allocore.tensor.count_tensor import CountTensor, with_parts
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor, referred, sharded_reference
+from allocore.tensor.undirected import stored_pair
 
 
 def stored_tree(record: Record) -> xr.DataTree:
@@ -76,8 +77,8 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
     """The groups before the first sweep: the data and the coordinates, as on disk or in memory.
 
     observed_data     the non-zero cells; every other cell that is not missing is zero; or where a sharded tensor is
-    constant_data     the tensor's shape, its missing patterns (-1 for a wildcard), its event report as JSON, and the
-                      exposures of mode 0 as exposure_0 if it has any
+    constant_data     the tensor's shape, its missing patterns (-1 for a wildcard), its event report as JSON, the
+                      modes of undirected ties, and the exposures of mode 0 as exposure_0 if it has any
     held_out          the held-out cells, zeros included, and the mode of their fibres, or -1 if they are not fibres
     """
     tensor, held_out = plan.tensor, plan.held_out
@@ -96,6 +97,8 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
     for number, (names, weights) in enumerate(zip(names_M, plan.spec.exposures, strict=False)):
         if weights:
             constant[f"exposure_{number}"] = names.row, np.array(weights)
+    if tensor.undirected_modes is not None:
+        constant["undirected"] = "end", np.array(tensor.undirected_modes)
     if tensor.report is not None:
         constant["event_report"] = (), np.array(tensor.report.to_json())
     groups: dict[str, Any] = {"sample_stats": {}, "sweep_stats": {}}
@@ -187,15 +190,18 @@ def _read_tensor(run: Path) -> CountTensor:
     names = read_static(run, "constant_data/mode").tolist()
     shape = read_static(run, "constant_data/shape", (len(names),)).tolist()
     labels = [_read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
-    patterns, report = read_static(run, "constant_data/missing_patterns"), None
+    patterns, report, pair = read_static(run, "constant_data/missing_patterns"), None, None
+    if (run / "constant_data" / "undirected").is_dir():
+        pair = stored_pair(read_static(run, "constant_data/undirected", (2,)).tolist(), len(names))
     if (run / "constant_data" / "event_report").is_dir():
         report = EventReport.from_json(str(read_static(run, "constant_data/event_report")))
     if (run / "observed_data" / "sharded_tensor").is_dir():
         reference = parsed_object(str(read_static(run, "observed_data/sharded_tensor")), "sharded_tensor")
-        return referred(reference, run, names, shape, labels, patterns, report)
+        return referred(reference, run, names, shape, labels, patterns, report, pair)
     counts = read_static(run, "observed_data/counts")
     coords = read_static(run, "observed_data/coords", (len(names), len(counts)))
     tensor = CountTensor(coords, counts, shape, mode_names=names, labels=labels, missing=patterns)
+    tensor = tensor if pair is None else tensor.undirected(pair)
     return tensor if report is None else with_parts(tensor, report=report)
 
 

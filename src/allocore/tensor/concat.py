@@ -26,6 +26,7 @@ from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels, label_hint
 from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD
+from allocore.tensor.undirected import Pair
 
 Absent = Literal["zero", "missing"]
 NewLabels = Literal["error", "drop"]
@@ -79,6 +80,7 @@ def concat(
         raise InputError("absent", absent, "must be 'zero' unless `join` is 'outer': no labels are absent from a part")
     parts = _as_tensors(tensors)
     along = parts[0].mode(mode)
+    pair = _undirected(parts, along)
     labels = [_joined(parts, m) if m == along else _other_labels(parts, m, join) for m in range(parts[0].ndim)]
     lengths = [len(each) for each in labels]
     starts = np.cumsum([0, *(part.shape[along] for part in parts)])
@@ -93,7 +95,19 @@ def concat(
         labels=labels,
         missing=_all_patterns(patterns, lengths, starts, along),
     )
+    joined = joined if pair is None else joined.undirected(pair, asymmetric="sum")
     return _with_report(joined, [part.report for part in parts])
+
+
+def _undirected(parts: list[CountTensor], along: int) -> Pair | None:
+    """Return the modes between which ties are undirected, in all parts or in none."""
+    pairs = [part.undirected_modes for part in parts]
+    if len(set(pairs)) > 1:
+        rule = f"must all have undirected ties between the same modes, or none; tensor {pairs.index(None)} has none"
+        raise InputError("tensors", rule=rule)
+    if along in (pairs[0] or ()):
+        raise InputError("mode", parts[0].mode_names[along], "must not be an end of undirected ties")
+    return pairs[0]
 
 
 def _with_report(joined: CountTensor, given: Sequence[EventReport | None]) -> CountTensor:
@@ -281,6 +295,9 @@ def matched_rows(
     check_choice("absent", absent, get_args(Absent))
     check_choice("new_labels", new_labels, get_args(NewLabels))
     check_same_modes(new, fitted, "Y_new")
+    if along in (fitted.undirected_modes or ()):
+        rule = "must not be an end of undirected ties: a new node would need a row at both ends"
+        raise InputError("mode", fitted.mode_names[along], rule)
     others = [mode for mode in range(new.ndim) if mode != along]
     for mode in others:
         new = _matched_mode(new, fitted, mode)
@@ -300,6 +317,8 @@ def matched_rows(
             labels=wanted,
             missing=_patterns_of(new, places, wanted, absent),
         )
+        if new.undirected_modes is not None:
+            moved = moved.undirected(new.undirected_modes, asymmetric="sum")
         new = with_parts(moved, report=new.report)
     _warn_of_diagonals(new, fitted, along)
     return new
@@ -348,6 +367,10 @@ def check_same_modes(new: CountTensor, fitted: CountTensor, argument: str) -> No
         given = Described(f"a tensor with the modes {', '.join(new.mode_names)}")
         known = ", ".join(fitted.mode_names)
         raise InputError(argument, given, f"must have those of the fitted tensor, {known}, in this order")
+    if new.undirected_modes != fitted.undirected_modes:
+        pair = fitted.undirected_modes
+        ties = "directed ties" if pair is None else f"undirected ties (undirected({pair}))"
+        raise InputError(argument, Described("a tensor with other ties"), f"must have {ties}, as the fitted tensor has")
 
 
 def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLabels:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from html import escape
 from itertools import combinations
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from allocore._io import no_file, remove_abandoned, replacing
 from allocore._memory import require_memory
 from allocore._text import plural, visible
-from allocore.errors import NO_VALUE, Described, InputError, reason_of, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, check_choice, reason_of, whole_number
+from allocore.findings import Finding
 from allocore.tensor.coordinates import (
     NOTHING_TO_FIT,
     Int64s,
@@ -56,6 +57,15 @@ from allocore.tensor.labels import (
 from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD, Missing, drop_missing
 from allocore.tensor.shards import SHARDS, write_shards
 from allocore.tensor.sql import write_parquet_file
+from allocore.tensor.undirected import (
+    Pair,
+    as_pairs,
+    diagonal,
+    fold,
+    in_both_directions,
+    looks_undirected,
+    mirrored,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +95,7 @@ class CanonicalParts(NamedTuple):
     labels: tuple[ModeLabels, ...]
     missing: Missing
     report: EventReport | None = None
+    undirected: Pair | None = None
 
 
 class CountTensor:
@@ -197,7 +208,17 @@ class CountTensor:
     @property
     def density(self) -> float:
         """The share of the observed cells that have a positive count."""
-        return self.nnz / (self.volume - self.missing.cells)
+        return self.nnz / self.observed
+
+    @property
+    def observed(self) -> int:
+        """The number of cells that are not missing. If ties are undirected, both directions of a pair are one cell."""
+        return (self.volume - self.missing.cells) // (1 if self.undirected_modes is None else 2)
+
+    @property
+    def undirected_modes(self) -> tuple[int, int] | None:
+        """The two modes, by index, between which ties are undirected; None if there are none (see `undirected`)."""
+        return self._parts.undirected
 
     @property
     def coords(self) -> Integers:
@@ -270,7 +291,7 @@ class CountTensor:
         return mode_index(self, mode)
 
     def mode_totals(self, mode: int | str) -> Int64s:
-        """Return the sum of the counts at each position of a mode.
+        """Return the sum of the counts at each position of a mode. An undirected tie counts at both of its ends.
 
         Parameters
         ----------
@@ -290,7 +311,13 @@ class CountTensor:
 
     def _row_totals(self, m: int) -> Int64s:
         require_memory(16 * self.shape[m], f"an array of the totals of mode {self.mode_names[m]!r}")
-        return sums_by_row(self.coords[m], self.counts, self.shape[m])
+        ends = [sums_by_row(self.coords[end], self.counts, self.shape[m]) for end in self._ends(m)]
+        return ends[0] if len(ends) == 1 else ends[0] + ends[1]
+
+    def _ends(self, m: int) -> tuple[int, ...]:
+        """The modes in which a row of mode m occurs: both ends of undirected ties, or only the mode itself."""
+        pair = self.undirected_modes or ()
+        return pair if m in pair else (m,)
 
     def top_labels(self, mode: int | str, top: int = 5) -> list[tuple[str | int, int]]:
         """Return the labels of a mode with the largest totals.
@@ -341,8 +368,9 @@ class CountTensor:
             totals = self._row_totals(m)
             positions = np.flatnonzero(totals)
             return positions, totals[positions]
-        positions, which = np.unique(self.coords[m], return_inverse=True)
-        return positions.astype(np.int64), sums_by_row(which, self.counts, positions.size)
+        ends = self._ends(m)
+        positions, which = np.unique(self.coords[list(ends)].ravel(), return_inverse=True)
+        return positions.astype(np.int64), sums_by_row(which, np.tile(self.counts, len(ends)), positions.size)
 
     def binarize(self) -> CountTensor:
         """Return the tensor with every count above 0 set to 1: which cells had events, not how many.
@@ -377,7 +405,11 @@ class CountTensor:
         >>> ac.CountTensor([[0, 0, 1], [0, 1, 0]], [9, 1, 2]).mask_diagonal()
         CountTensor: 2 x 2 (mode_0, mode_1), 2 non-zeros, 3 counts, 100% dense, 2 missing patterns
         """
-        given = [modes] if isinstance(modes, str) else list(modes)
+        return self.with_missing(diagonal(self.shape, self._alike(modes)))
+
+    def _alike(self, modes: Sequence[int | str]) -> tuple[int, ...]:
+        """Return two or more modes with equal labels, which have a diagonal, by index."""
+        given = [modes] if isinstance(modes, int | str) else list(modes)
         chosen = [mode_index(self, mode, "modes") for mode in given]
         if len(chosen) < 2 or len(set(chosen)) < len(chosen):
             raise InputError("modes", modes, "must be two or more different modes")
@@ -387,9 +419,54 @@ class CountTensor:
         if len({self.labels[m] for m in chosen}) > 1:
             rule = "must have equal labels in equal order to have a diagonal: equal positions are different things here"
             raise InputError("modes", modes, rule)
-        patterns = np.full((lengths[0], self.ndim), WILDCARD, dtype=np.int64)
-        patterns[:, chosen] = np.arange(lengths[0])[:, None]
-        return self.with_missing(patterns)
+        return tuple(chosen)
+
+    def undirected(
+        self, modes: Sequence[int | str] = (0, 1), *, asymmetric: Literal["error", "sum"] = "error"
+    ) -> CountTensor:
+        """Return the tensor with undirected ties between two modes: the pair {i, j} is one cell, in either order.
+
+        Cells are kept with i before j, and the diagonal is missing. The rate of a pair is the sum of the rates of both
+        directions. Hold-outs, missing cells, predictions and scores are those of pairs.
+
+        Parameters
+        ----------
+        modes : pair of int or str, default (0, 1)
+            The modes, by name or by index. They must have the same labels.
+        asymmetric : {"error", "sum"}, default "error"
+            Every pair may be given in one direction, all with i before j (or all with j before i), or in both
+            directions with equal counts, which are taken once. "sum" adds up the two directions of other counts.
+
+        Returns
+        -------
+        CountTensor
+            Missing cells are missing in both directions. If the diagonal has counts, drop them with `mask_diagonal`
+            first. `select` takes the chosen labels of either mode in both, and `mask` all ties of the chosen labels.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1, 2, 0], [1, 0, 0, 2]], [5, 5, 1, 1]).undirected()
+        CountTensor: 3 x 3 (mode_0, mode_1), undirected between mode_0 and mode_1, 2 non-zeros, 6 counts, 67% dense, ...
+        """
+        check_choice("asymmetric", asymmetric, ("error", "sum"))
+        chosen = tuple(sorted(self._alike(modes)))
+        if len(chosen) > 2:
+            raise InputError("modes", modes, "must be two: an undirected tie has two ends")
+        pair: Pair = (chosen[0], chosen[1])
+        if self.undirected_modes is not None:
+            if pair == self.undirected_modes:
+                return self
+            one, other = (self.mode_names[m] for m in self.undirected_modes)
+            raise InputError("modes", modes, f"must be {one} and {other}, between which ties are undirected already")
+        if loops := int(self.counts[self.coords[pair[0]] == self.coords[pair[1]]].sum()):
+            given = Described(f"modes with {plural(loops, 'count')} on the diagonal")
+            rule = "must have none there, because a tie has two ends: mask_diagonal drops them"
+            raise InputError("modes", given, rule)
+        missing = in_both_directions(self.missing, pair)
+        coords, counts = drop_missing(self.coords, self.counts, missing, missing)
+        coords, counts = fold(coords, counts, self.shape, pair, asymmetric)
+        return with_parts(self, coords=coords, counts=counts, missing=missing, undirected=pair)
 
     def with_missing(self, patterns: Patterns) -> CountTensor:
         """Return the tensor with more cells missing. Counts in missing cells are dropped.
@@ -412,6 +489,8 @@ class CountTensor:
         CountTensor: 2 x 3 (mode_0, mode_1), 1 non-zero, 5 counts, 50% dense, 2 missing patterns
         """
         added = _as_missing(patterns, self.shape, self.mode_names, self.labels)
+        if self.undirected_modes is not None:
+            added = in_both_directions(added, self.undirected_modes)
         missing = self.missing.union(added)
         # No non-zero lies in a cell that was missing before: only the new patterns can take some away.
         coords, counts = drop_missing(self.coords, self.counts, added, missing)
@@ -424,6 +503,7 @@ class CountTensor:
         ----------
         labels : sequence or dict, optional
             As for `CountTensor`. A dict goes by the new mode names, and modes that it does not name keep their labels.
+            Labels of one end of undirected ties are those of both.
         mode_names : sequence of str, optional
             One name per mode.
 
@@ -442,8 +522,13 @@ class CountTensor:
         if labels is None:
             return with_parts(self, mode_names=names)
         if isinstance(labels, Mapping):
-            labels = {**dict(zip(names, self.labels, strict=True)), **labels}
+            ends = [names[m] for m in self.undirected_modes or ()]
+            given = [labels[end] for end in ends if end in labels]
+            both = dict.fromkeys(ends, given[0]) if given else {}
+            labels = {**dict(zip(names, self.labels, strict=True)), **both, **labels}
         changed = fit_labels(check_labels(labels, names), self.shape, names)
+        if len({changed[m] for m in self.undirected_modes or ()}) > 1:
+            raise InputError("labels", NO_VALUE, "must be the same for both ends of undirected ties")
         return with_parts(self, labels=changed, mode_names=names, report=_renamed(self.report, self.labels, changed))
 
     def select(self, rows: Mapping[Any, Any] | None = None, /, **modes: Any) -> CountTensor:
@@ -476,7 +561,8 @@ class CountTensor:
         >>> Y.select(month=Y.labels[3][-2:]).labels[3]
         ('Nov', 'Dec')
         """
-        return trusted_tensor(_restricted(self._whole(), _chosen_rows(self, rows, modes)))
+        chosen = _at_both_ends(_chosen_rows(self, rows, modes), self.undirected_modes)
+        return trusted_tensor(_restricted(self._whole(), chosen))
 
     def mask(self, rows: Mapping[Any, Any] | None = None, /, **modes: Any) -> CountTensor:
         """Return the tensor with some rows missing: periods or places that were not observed, and so are not zeros.
@@ -609,11 +695,14 @@ class CountTensor:
             "labels": _given_labels(self),
             "missing": self.missing.patterns.tolist(),
             "report": None if self.report is None else self.report.to_json(),
+            **_undirected(self),
         }
         return frame
 
     def to_dense(self) -> Int64s:
         """Return the counts as a dense array, with zeros in missing cells. At most 10^8 cells are allowed.
+
+        Undirected ties are in both directions, so that the array is symmetric.
 
         Returns
         -------
@@ -631,6 +720,8 @@ class CountTensor:
             raise InputError("tensor", given, f"must have at most {MAX_DENSE_CELLS:,} cells to become a dense array")
         dense = np.zeros(self.shape, dtype=np.int64)
         dense[tuple(self.coords)] = self.counts
+        if self.undirected_modes is not None:
+            dense[tuple(mirrored(self.coords, self.undirected_modes))] = self.counts
         return dense
 
     def _fibre_parts(self) -> tuple[tuple[int, ...], Iterator[tuple[Integers, Int64s]]]:
@@ -653,6 +744,7 @@ class CountTensor:
             self.shape == other.shape
             and self.mode_names == other.mode_names
             and self.labels == other.labels
+            and self.undirected_modes == other.undirected_modes
             and self.missing == other.missing
             and np.array_equal(self.coords, other.coords)
             and np.array_equal(self.counts, other.counts)
@@ -689,6 +781,34 @@ def trusted_tensor(parts: CanonicalParts, nnz: int | None = None, total: int | N
 def with_parts(tensor: CountTensor, **changes: Any) -> CountTensor:
     """Return the tensor with other parts, such as `report`, which must fit the rest: they are not checked."""
     return trusted_tensor(tensor._whole()._replace(**changes))
+
+
+def both_directions(tensor: CountTensor) -> CountTensor:
+    """Return a tensor of directed ties that has every undirected tie in both directions, with its count in each."""
+    pair = tensor.undirected_modes
+    if pair is None:
+        return tensor
+    cells = np.concatenate([tensor.coords, mirrored(tensor.coords, pair)], axis=1), np.tile(tensor.counts, 2)
+    coords, counts = canonical(*cells, tensor.shape)
+    return with_parts(tensor, coords=coords, counts=counts, undirected=None)
+
+
+def undirected_finding(tensor: CountTensor) -> Finding | None:
+    """Return a finding that asks whether ties are undirected, if all are in one direction, or equal in both."""
+    if tensor.undirected_modes is not None:
+        return None
+    for pair in combinations(range(tensor.ndim), 2):
+        if isinstance(tensor.labels[pair[0]], tuple) and tensor.labels[pair[0]] == tensor.labels[pair[1]]:
+            kind = looks_undirected(tensor.coords, tensor.counts, tensor.shape, pair)
+            if kind is not None:
+                names = [tensor.mode_names[mode] for mode in pair]
+                return Finding(kind, "caution", {"modes": names, "argument": "undirected"})
+    return None
+
+
+def cells_of(tensor: CountTensor, coords: NDArray[Any]) -> NDArray[Any]:
+    """Return cells (M, n) as the tensor keeps them: pairs of undirected ties may be given in either direction."""
+    return coords if tensor.undirected_modes is None else as_pairs(coords, tensor.undirected_modes)
 
 
 def mode_index(tensor: CountTensor, mode: int | str, argument: str = "mode") -> int:
@@ -733,6 +853,14 @@ def _chosen_rows(
             raise InputError("rows", Described("a dict"), f"must name mode {name!r} only once")
         chosen[mode] = rows_of(tensor.labels[mode], wanted, name, name)
     return chosen
+
+
+def _at_both_ends(chosen: dict[int, Rows], pair: Pair | None) -> dict[int, Rows]:
+    """Return the chosen rows, which undirected ties have at both ends."""
+    given = [chosen[mode] for mode in pair or () if mode in chosen]
+    if len(given) > 1 and not np.array_equal(given[0], given[1]):
+        raise InputError("rows", NO_VALUE, "must be the same for both ends of undirected ties")
+    return chosen | dict.fromkeys(pair, given[0]) if pair is not None and given else chosen
 
 
 def _restricted(parts: CanonicalParts, chosen: Mapping[int, Rows]) -> CanonicalParts:
@@ -808,7 +936,9 @@ def _is_missing(tensor: CountTensor, modes: tuple[int, ...]) -> bool:
 
 def _facts(tensor: CountTensor) -> list[str]:
     percent = 100 * tensor.density
-    facts = [
+    ends = [tensor.mode_names[mode] for mode in tensor.undirected_modes or ()]
+    facts = [f"undirected between {' and '.join(ends)}"] if ends else []
+    facts += [
         plural(tensor.nnz, "non-zero"),
         plural(tensor.total, "count"),
         f"{percent:.0f}% dense" if percent >= 10 else f"{percent:.2g}% dense",
@@ -844,7 +974,7 @@ def heaviest_labels(tensor: CountTensor) -> dict[str, list[tuple[str | int, int]
 
 
 def _write_npz(tensor: CountTensor, target: Path) -> None:
-    header: dict[str, Any] = {"mode_names": tensor.mode_names, "labels": _given_labels(tensor)}
+    header: dict[str, Any] = {"mode_names": tensor.mode_names, "labels": _given_labels(tensor), **_undirected(tensor)}
     if tensor.report is not None:
         header["report"] = tensor.report.to_json()
     with replacing(target) as file:
@@ -861,6 +991,11 @@ def _write_npz(tensor: CountTensor, target: Path) -> None:
 
 def _given_labels(tensor: CountTensor) -> list[list[str] | None]:
     return [list(each) if isinstance(each, tuple) else None for each in tensor.labels]
+
+
+def _undirected(tensor: CountTensor) -> dict[str, list[int]]:
+    """What files say about undirected ties; nothing if there are none."""
+    return {} if tensor.undirected_modes is None else {"undirected": list(tensor.undirected_modes)}
 
 
 def _write_parquet(tensor: CountTensor, target: Path) -> None:

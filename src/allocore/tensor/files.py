@@ -36,6 +36,7 @@ from allocore.tensor.graphs import WEIGHT, are_graphs, tensor_of_graphs
 from allocore.tensor.sharded import ShardedTensor
 from allocore.tensor.shards import is_sharded
 from allocore.tensor.sql import as_pattern, connect, first_sentence, write_parquet_file
+from allocore.tensor.undirected import stored_pair
 
 if TYPE_CHECKING:
     import duckdb
@@ -312,7 +313,7 @@ def _from_saved_arrays(path: Path, arrays: Arrays) -> CountTensor:
             labels=header["labels"],
             missing=arrays["missing"],
         )
-        return with_parts(tensor, report=EventReport.from_json(header["report"])) if "report" in header else tensor
+        return _with_attributes(tensor, header)
     except InputError as error:
         raise InputError("path", str(path), f"is damaged: {error}") from error
     except (KeyError, TypeError) as error:
@@ -443,7 +444,7 @@ def _from_columns(columns: dict[str, Any], metadata: Any) -> CountTensor:
     """Return the tensor of columns and metadata, of which any may have been changed or damaged."""
     try:
         names, shape, labels = tuple(metadata["mode_names"]), metadata["shape"], metadata["labels"]
-        missing, report = metadata["missing"], metadata.get("report")  # files of earlier versions have no report
+        missing = metadata["missing"]
         stored = metadata.get("columns") or [*names, count_column(names)]
         *mode_columns, counts = [_complete(columns, name) for name in stored]
         coords = [_positions(*each) for each in zip(stored, mode_columns, labels, strict=False)]
@@ -455,6 +456,16 @@ def _from_columns(columns: dict[str, Any], metadata: Any) -> CountTensor:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError("metadata", rule=f"of the table are damaged: {type(error).__name__}: {error}") from error
     tensor = CountTensor(np.stack(coords), counts, shape, mode_names=names, labels=labels, missing=patterns)
+    return _with_attributes(tensor, metadata)
+
+
+def _with_attributes(tensor: CountTensor, stored: Any) -> CountTensor:
+    """Return the tensor with what files of earlier versions, or of other tensors, do not have."""
+    try:
+        pair, report = stored_pair(stored.get("undirected"), tensor.ndim), stored.get("report")
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError("metadata", rule=f"of the tensor are damaged: {type(error).__name__}: {error}") from error
+    tensor = tensor if pair is None else tensor.undirected(pair)
     return tensor if report is None else with_parts(tensor, report=EventReport.from_json(report))
 
 

@@ -26,12 +26,13 @@ from allocore.tensor.coordinates import (
     locate,
     read_only,
 )
-from allocore.tensor.count_tensor import CanonicalParts, CountTensor, mode_index, trusted_tensor
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, cells_of, mode_index, trusted_tensor
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels
 from allocore.tensor.missing import WILDCARD, Missing, covered
 from allocore.tensor.sharded import NO_CELLS, ShardedTensor
 from allocore.tensor.shards import SHARDS, new_path, write_shards
+from allocore.tensor.undirected import Pair, as_pairs, in_both_directions
 
 MAX_FIBRES = 20_000_000
 MAX_CELLS = 1_000_000_000
@@ -150,7 +151,8 @@ def training_data(given: object) -> tuple[CountTensor, HeldOut | None]:
     if seen := int((~covered(test.coords, train.missing)).sum()):
         wrong = Described(f"a set with {seen:,} cells that train observes")
         raise InputError("test", wrong, "must be missing in train")
-    return train, replace(test, shape=train.shape, mode_names=train.mode_names, labels=train.labels)
+    coords = cells_of(train, test.coords)
+    return train, replace(test, coords=coords, shape=train.shape, mode_names=train.mode_names, labels=train.labels)
 
 
 def hold_out(
@@ -171,7 +173,8 @@ def hold_out(
         The share of the fibres to hold out, above 0 and below 1; at least one fibre is taken. Fibres that a missing
         pattern covers are never drawn, and missing cells are not in the test set.
     along : int or str, default -1
-        The mode along which the fibres run, by name or by index.
+        The mode along which the fibres run, by name or by index. Of undirected ties, a fibre is held out in both
+        directions; along one of their ends, single cells are held out.
     seed : int, default 0
         The seed of the draw: a whole number of at least 0.
     out : str or path-like, optional
@@ -193,15 +196,19 @@ def hold_out(
     (120960, 1683)
     """
     tensor, target = as_tensor(tensor), None if out is None else new_path(out, "out")
-    m = mode_index(tensor, along, "along")
+    m: int | None = mode_index(tensor, along, "along")
+    if m in (tensor.undirected_modes or ()):
+        m = None
     is_number = isinstance(fraction, float | int | np.floating) and not isinstance(fraction, bool)
     if not is_number or not 0 < fraction < 1:
         raise InputError("fraction", fraction, "must be a number above 0 and below 1")
     whole_number("seed", seed, least=0)
-    missing_fibres = _missing_fibres(tensor, m)
-    number = _number_of_fibres(fraction, missing_fibres, tensor.shape[m])
+    missing_fibres, pair = _missing_fibres(tensor, m), _pair_of_fibres(tensor, m)
+    number = _number_of_fibres(fraction, missing_fibres, 1 if m is None else tensor.shape[m], pair)
     rng = np.random.Generator(np.random.PCG64(seed))
-    fibres = np.insert(_draw_fibres(rng, missing_fibres, number), m, WILDCARD, axis=0)
+    fibres = _draw_fibres(rng, missing_fibres, number, pair)
+    if m is not None:
+        fibres = np.insert(fibres, m, WILDCARD, axis=0)
     held_out = Missing(fibres.T, tensor.shape)
     parts = [(tensor.coords, tensor.counts)] if target is None else tensor._fibre_parts()[1]
     test = _cells(tensor, parts, held_out.patterns, m)
@@ -209,38 +216,53 @@ def hold_out(
         raise InputError("fraction", fraction, "must be larger: all cells of the drawn fibres are missing already")
     if int(test.counts.sum()) == tensor.total:
         raise InputError("fraction", fraction, "must be smaller: it leaves no positive count to train on")
-    return Split(tensor.with_missing(held_out) if target is None else _written(tensor, held_out, test, target), test)
+    return Split(tensor.with_missing(held_out) if target is None else _written(tensor, held_out, target), test)
 
 
-def _written(tensor: CountTensor, held_out: Missing, test: HeldOut, target: Path) -> ShardedTensor:
+def _written(tensor: CountTensor, held_out: Missing, target: Path) -> ShardedTensor:
     """Write the tensor without the held-out cells, part by part."""
-    order, parts = tensor._fibre_parts()
+    pair = tensor.undirected_modes
+    added = held_out if pair is None else in_both_directions(held_out, pair)
 
     def kept() -> Iterator[tuple[Integers, Int64s]]:
-        for coords, counts in parts:
-            seen_N = ~covered(coords, held_out)
+        for coords, counts in tensor._fibre_parts()[1]:
+            seen_N = ~covered(coords, added)
             yield coords[:, seen_N], counts[seen_N]
 
-    missing = tensor.missing.union(held_out)
-    described = CanonicalParts(*NO_CELLS, tensor.shape, tensor.mode_names, tensor.labels, missing, tensor.report)
-    sizes = tensor.nnz - int(np.count_nonzero(test.counts)), tensor.total - int(test.counts.sum())
+    missing, about = tensor.missing.union(added), (tensor.shape, tensor.mode_names, tensor.labels)
+    described = CanonicalParts(*NO_CELLS, *about, missing, tensor.report, pair)
+    sizes = np.array([(counts.size, counts.sum()) for _, counts in kept()]).sum(axis=0).tolist()
     shards = tensor.shards if isinstance(tensor, ShardedTensor) else SHARDS
-    write_shards(target, trusted_tensor(described, *sizes), order, kept(), shards)
+    write_shards(target, trusted_tensor(described, *sizes), tensor._fibre_parts()[0], kept(), shards)
     return ShardedTensor(target)
 
 
-def _missing_fibres(tensor: CountTensor, along: int) -> Missing:
+def _missing_fibres(tensor: CountTensor, along: int | None) -> Missing:
     """Return the fibres that one pattern covers, as missing cells of a tensor without the mode `along`."""
+    if along is None:  # single cells
+        return tensor.missing
     patterns = tensor.missing.patterns
     whole = (patterns[:, along] == WILDCARD) | (tensor.shape[along] == 1)
     lengths = tensor.shape[:along] + tensor.shape[along + 1 :]
     return Missing(np.delete(patterns[whole], along, axis=1), lengths)
 
 
-def _number_of_fibres(fraction: float, missing_fibres: Missing, length: int) -> int:
+def _pair_of_fibres(tensor: CountTensor, along: int | None) -> Pair | None:
+    """Return the modes of undirected ties in a tensor without the mode `along`."""
+    if tensor.undirected_modes is None:
+        return None
+    first, second = (mode - (along is not None and mode > along) for mode in tensor.undirected_modes)
+    return first, second
+
+
+def _candidates(missing_fibres: Missing, pair: Pair | None) -> int:
+    """How many fibres are not missing; those of undirected ties are the same in both directions."""
+    return (math.prod(missing_fibres.shape) - missing_fibres.cells) // (1 if pair is None else 2)
+
+
+def _number_of_fibres(fraction: float, missing_fibres: Missing, length: int, pair: Pair | None) -> int:
     # There is always a candidate: a tensor has a positive count, and its fibre is not missing.
-    fibres = math.prod(missing_fibres.shape)
-    candidates = fibres - missing_fibres.cells
+    fibres, candidates = math.prod(missing_fibres.shape), _candidates(missing_fibres, pair)
     number = max(1, round(fraction * candidates))
     if number > MAX_FIBRES or number * length > MAX_CELLS:
         rule = (
@@ -257,27 +279,28 @@ def _number_of_fibres(fraction: float, missing_fibres: Missing, length: int) -> 
     return number
 
 
-def _draw_fibres(rng: np.random.Generator, missing_fibres: Missing, number: int) -> Int64s:
+def _draw_fibres(rng: np.random.Generator, missing_fibres: Missing, number: int, pair: Pair | None) -> Int64s:
     """Return (M - 1, number) distinct fibres, uniformly without replacement among those not missing."""
-    fibres = math.prod(missing_fibres.shape)
-    candidates = fibres - missing_fibres.cells
+    fibres, candidates = math.prod(missing_fibres.shape), _candidates(missing_fibres, pair)
     lengths = np.array(missing_fibres.shape, dtype=np.int64)[:, None]
     found = np.zeros((len(lengths), 0), dtype=np.int64)
     while found.shape[1] < number:
         wanted = (number - found.shape[1]) * fibres // (candidates - found.shape[1])
         drawn = rng.integers(0, lengths, size=(len(lengths), min(wanted + 100, MAX_BATCH)))
-        found = np.concatenate([found, drawn[:, ~covered(drawn, missing_fibres)]], axis=1)
+        drawn = drawn[:, ~covered(drawn, missing_fibres)]
+        found = np.concatenate([found, drawn if pair is None else as_pairs(drawn, pair)], axis=1)
         (keys,) = column_keys(missing_fibres.shape, found)
         _, first = np.unique(keys, return_index=True)
         found = found[:, np.sort(first)]
     return found[:, :number]
 
 
-def _cells(tensor: CountTensor, parts: Iterable[tuple[Integers, Int64s]], fibres: Int64s, along: int) -> HeldOut:
+def _cells(tensor: CountTensor, parts: Iterable[tuple[Integers, Int64s]], fibres: Int64s, along: int | None) -> HeldOut:
     """Return the observed cells of some sorted fibres, fibre after fibre, with the counts that the parts have."""
-    length = tensor.shape[along]
+    length = 1 if along is None else tensor.shape[along]
     coords: Integers = np.repeat(fibres.T.astype(coordinate_type(tensor.shape)), length, axis=1)
-    coords[along] = np.tile(np.arange(length), len(fibres))
+    if along is not None:
+        coords[along] = np.tile(np.arange(length), len(fibres))
     others = [m for m in range(tensor.ndim) if m != along]
     counts = np.zeros(coords.shape[1], dtype=np.int64)
     for coords_of_part, counts_of_part in parts:
@@ -285,7 +308,8 @@ def _cells(tensor: CountTensor, parts: Iterable[tuple[Integers, Int64s]], fibres
         # Looking for the fibre of each non-zero is much less work than looking for the count of each cell.
         fibre = locate(keys, known)
         inside = np.flatnonzero(fibre >= 0)
-        counts[fibre[inside] * length + coords_of_part[along, inside]] = counts_of_part[inside]
+        place = fibre[inside] if along is None else fibre[inside] * length + coords_of_part[along, inside]
+        counts[place] = counts_of_part[inside]
     if len(tensor.missing):
         observed = np.flatnonzero(~covered(coords, tensor.missing))
         coords, counts = coords.take(observed, axis=1), counts[observed]

@@ -18,6 +18,7 @@ from allocore.tensor.event_report import EventReport
 from allocore.tensor.labels import check_labels, check_mode_names, fit_labels
 from allocore.tensor.missing import Missing
 from allocore.tensor.shards import ShardFiles, damage_as_input_error, is_sharded, sizes_of
+from allocore.tensor.undirected import Pair
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Connection
@@ -64,7 +65,8 @@ class ShardedTensor(CountTensor):
     def _describe(self, files: ShardFiles, labels: Any, patterns: Int64s, report: EventReport | None) -> None:
         self.files, shape, names = files, files.shape, files.mode_names
         fitted = fit_labels(check_labels(labels, names), shape, names)
-        parts = CanonicalParts(*NO_CELLS, shape, names, fitted, Missing(patterns, shape), report)
+        missing = Missing(patterns, shape)
+        parts = CanonicalParts(*NO_CELLS, shape, names, fitted, missing, report, files.undirected)
         self._set_parts(parts, files.sizes.nnz, files.sizes.total)
 
     def _whole(self) -> CanonicalParts:
@@ -141,8 +143,8 @@ class ShardedTensor(CountTensor):
         return trusted_tensor(self._whole())
 
     def _row_totals(self, m: int) -> Int64s:
-        ends = np.cumsum(self.shape)
-        return self.files.row_totals()[ends[m] - self.shape[m] : ends[m]]
+        totals = np.split(self.files.row_totals(), np.cumsum(self.shape)[:-1])
+        return np.asarray(np.sum([totals[end] for end in self._ends(m)], axis=0))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (self.path, self.files.fingerprint)
@@ -163,9 +165,12 @@ class TableTensor(CountTensor):
 
     def positive_totals(self, mode: int | str) -> tuple[Int64s, Int64s]:
         """Return the positions of a mode that have counts, and their totals."""
+        ends = [
+            f"SELECT c{end} AS place, total FROM cells WHERE {self._observed}" for end in self._ends(self.mode(mode))
+        ]
         found = self._connection.execute(
-            f"SELECT c{self.mode(mode)} AS place, CAST(sum(total) AS BIGINT) AS counts FROM cells "
-            f"WHERE {self._observed} GROUP BY ALL ORDER BY place"
+            f"SELECT place, CAST(sum(total) AS BIGINT) AS counts FROM ({' UNION ALL '.join(ends)}) "
+            "GROUP BY ALL ORDER BY place"
         ).fetchnumpy()
         return np.asarray(found["place"], dtype=np.int64), np.asarray(found["counts"])
 
@@ -221,6 +226,7 @@ def referred(
     labels: Any,
     patterns: Int64s,
     report: Any,
+    undirected: Pair | None,
 ) -> ShardedTensor:
     """Return the sharded tensor of a run, from where it was or next to the run; without cells if it is in neither."""
     path = Path(str(reference["path"]))
@@ -232,5 +238,7 @@ def referred(
     sizes = sizes_of(reference, len(lengths))
     hashes = str(reference["fingerprint"]), str(reference["row_totals_hash"])
     tensor = ShardedTensor.__new__(ShardedTensor)
-    tensor._describe(ShardFiles(path, lengths, mode_names, sizes, (), *hashes, ""), labels, patterns, report)
+    tensor._describe(
+        ShardFiles(path, lengths, mode_names, sizes, (), *hashes, "", undirected), labels, patterns, report
+    )
     return tensor

@@ -40,6 +40,7 @@ from allocore._zarr import (
 from allocore.errors import InputError, whole_number
 from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape, sums_by_row
 from allocore.tensor.labels import ModeLabels, check_mode_names
+from allocore.tensor.undirected import Pair, stored_pair
 
 if TYPE_CHECKING:
     from allocore.tensor.count_tensor import CountTensor
@@ -97,6 +98,7 @@ class ShardFiles:
     fingerprint: str
     row_totals_hash: str
     report: str
+    undirected: Pair | None = None
 
     @classmethod
     def open(cls, path: Path) -> ShardFiles:
@@ -111,8 +113,11 @@ class ShardFiles:
             hashes = tuple(str(each) for each in about["chunk_hashes"])
             if len(hashes) != sizes.chunks:
                 raise ValueError(f"it has {len(hashes)} hashes for {sizes.chunks} chunks")
-            texts = (str(about[name]) for name in ("fingerprint", "row_totals_hash", "report"))
-            files = cls(path, shape, names, sizes, hashes, *texts)
+            fingerprint, totals_hash, report = (
+                str(about[name]) for name in ("fingerprint", "row_totals_hash", "report")
+            )
+            pair = stored_pair(about.get("undirected"), len(shape))
+            files = cls(path, shape, names, sizes, hashes, fingerprint, totals_hash, report, pair)
             if fingerprint_of(about, files.missing_patterns()) != files.fingerprint:
                 raise ValueError("its fingerprint does not match its content")
             return files
@@ -285,7 +290,7 @@ class ShardWriter:
                 self._log_factorials += _log_factorials(self._range)
         self._added += counts.size
 
-    def finish(self, mode_names: Sequence[str], labels: Sequence[ModeLabels], patterns: Int64s, report: str) -> None:
+    def finish(self, tensor: CountTensor) -> None:
         """Write the last cells and everything else."""
         if self._added != self._nnz:
             raise ValueError(f"{self._added} cells were written, but {self._nnz} were announced")
@@ -293,6 +298,8 @@ class ShardWriter:
             self._write_chunk()
         if left := self._nnz % self._range.size:
             self._log_factorials += _log_factorials(self._range[:left])
+        mode_names, labels, patterns = tensor.mode_names, tensor.labels, tensor.missing.patterns
+        report = tensor.report.to_json() if tensor.report is not None else ""
         row_totals = np.concatenate(self._row_totals)
         _write_array(self._folder / "row_totals", row_totals, ["row"])
         _write_array(self._folder / "missing_patterns", np.asarray(patterns, dtype=np.int64), ["pattern", "mode"])
@@ -305,6 +312,8 @@ class ShardWriter:
         sizes = Sizes(*numbers, self._order, self._chunk, self._chunks_per_shard)
         about = {"format": FORMAT, "shape": self._shape, "mode_names": list(mode_names), **sizes._asdict()}
         about |= {"report": report, "chunk_hashes": self._hashes, "labels": _hash_of_labels(labels)}
+        if tensor.undirected_modes is not None:
+            about["undirected"] = list(tensor.undirected_modes)
         about["row_totals_hash"] = _hash_of_totals(row_totals)
         about["log_factorials"] = sizes.log_factorials.hex()
         about["fingerprint"] = fingerprint_of(about, patterns)
@@ -371,12 +380,11 @@ def write_shards(
     target = new_path(path)
     number = whole_number("shards", shards)
     require_memory(8 * sum(about.shape), f"the totals of {sum(about.shape):,} rows")
-    report = about.report.to_json() if about.report is not None else ""
     with new_folder(target) as folder:
         writer = ShardWriter(folder, about.shape, order, about.nnz, number)
         for coords, counts in parts:
             writer.add(coords, counts)
-        writer.finish(about.mode_names, about.labels, about.missing.patterns, report)
+        writer.finish(about)
 
 
 def new_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
