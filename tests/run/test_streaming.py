@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -99,15 +100,21 @@ def test_a_stored_run_is_continued_from_disk(sharded, tmp_path):
     assert_same(longer, fitted(tensor(), draws=7))
 
 
-def test_the_file_has_no_name_and_lies_where_the_tensor_is(sharded, folder, monkeypatch):
-    made = []
-    make = tempfile.TemporaryFile
+@pytest.fixture
+def made(monkeypatch):
+    """The folders in which streaming makes its files; numba makes files too."""
+    folders = []
 
-    def noted(*given, **options):
-        made.append(Path(options["dir"]))
-        return make(*given, **options)
+    def noted(dir):
+        folders.append(Path(dir))
+        return tempfile.TemporaryFile(dir=dir)
 
-    monkeypatch.setattr(tempfile, "TemporaryFile", noted)
+    own = SimpleNamespace(TemporaryFile=noted, gettempdir=tempfile.gettempdir)
+    monkeypatch.setattr(streaming, "tempfile", own)
+    return folders
+
+
+def test_the_file_has_no_name_and_lies_where_the_tensor_is(sharded, folder, made):
     before = set(folder.rglob("*"))
     fitted(sharded)
     assert made == [folder]
@@ -115,11 +122,8 @@ def test_the_file_has_no_name_and_lies_where_the_tensor_is(sharded, folder, monk
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have other permissions on Windows")
-def test_a_folder_that_cannot_be_written_to_leaves_the_file_to_the_one_for_temporary_files(sharded, monkeypatch):
-    made = []
-    make = tempfile.TemporaryFile
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda dir: made.append(dir) or make(dir=dir))
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+def test_a_folder_that_cannot_be_written_to_leaves_the_file_to_the_one_for_temporary_files(sharded, made, monkeypatch):
+    monkeypatch.setattr(streaming, "os", SimpleNamespace(access=lambda path, mode: False, W_OK=os.W_OK, SEEK_END=2))
     assert_same(fitted(sharded), fitted(tensor()))
     assert made == [Path(tempfile.gettempdir())]
 

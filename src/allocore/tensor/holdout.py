@@ -229,8 +229,8 @@ def _written(tensor: CountTensor, held_out: Missing, target: Path) -> ShardedTen
             seen_N = ~covered(coords, added)
             yield coords[:, seen_N], counts[seen_N]
 
-    missing, about = tensor.missing.union(added), (tensor.shape, tensor.mode_names, tensor.labels)
-    described = CanonicalParts(*NO_CELLS, *about, missing, tensor.report, pair)
+    missing = tensor.missing.union(added)
+    described = CanonicalParts(*NO_CELLS, tensor.shape, tensor.mode_names, tensor.labels, missing, tensor.report, pair)
     sizes = np.array([(counts.size, counts.sum()) for _, counts in kept()]).sum(axis=0).tolist()
     shards = tensor.shards if isinstance(tensor, ShardedTensor) else SHARDS
     write_shards(target, trusted_tensor(described, *sizes), tensor._fibre_parts()[0], kept(), shards)
