@@ -1,6 +1,7 @@
 """Numbers and names in text, without control characters."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
 
@@ -32,3 +33,12 @@ def plain_number(value: float) -> str:
     ('-32,930', '588.2', '0.1525', '2e-09')
     """
     return f"{value:,.0f}" if abs(value) >= 1e3 and isfinite(value) else f"{value:.4g}"
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return the names, with a number after those that came before."""
+    seen, found = Counter[str](), []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found

@@ -21,7 +21,19 @@ from allocore._memory import require_memory
 from allocore.errors import NO_VALUE, Described, InputError, not_fitted, whole_number
 from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
-from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given, tied_given
+from allocore.model.modes import (
+    FrozenTable,
+    Mode,
+    check_known,
+    concentrations_given,
+    core_shape_given,
+    exposures_of,
+    known_given,
+    modes_given,
+    modes_of,
+    tied_given,
+    with_free_factors,
+)
 from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
 from allocore.progress import log, progress_bar
 from allocore.storage.record import Growth, MemoryStore, Plan, Schedule, Size, fingerprint, fingerprint_of_cells
@@ -541,10 +553,16 @@ class GibbsEstimator(Estimator):
                 rule = "must not be an end of undirected ties: both ends of a pair would have a dispersion"
                 raise InputError("dispersion_by", tensor.mode_names[by], rule)
         priors = {name: getattr(self, name) for name in _PRIORS}
-        given = modes_given(self.modes, tensor)
+        given, tied = modes_given(self.modes, tensor), tied_given(self.tied, tensor)
+        frozen = _frozen_tables(given, tensor)
         priors["e0"] = concentrations_given(given, tensor.ndim, self.e0)
-        known = {"exposures": exposures_of(given, tensor), "tied": tied_given(self.tied, tensor)}
+        known: dict[str, Any] = {"exposures": exposures_of(given, tensor), "tied": tied}
+        known["known"] = known_given(given, frozen, tensor, tied)
         return {**priors, "likelihood": likelihood, "dispersion_by": by, **known}
+
+    def _modes(self, tensor: CountTensor, common: Mapping[str, Any]) -> dict[int, Mode]:
+        """What is given for single modes, with the number of their factors if that follows from `free`."""
+        return with_free_factors(modes_given(self.modes, tensor), common["known"], common["tied"])
 
     def _spec(self, tensor: CountTensor) -> Spec:
         raise NotImplementedError
@@ -571,6 +589,8 @@ def _check_same_run(asked: Plan, stored: Plan, names: Sequence[str]) -> None:
         raise InputError("Y", Described("a split"), "must hold out the same cells as the run in `store`")
     if asked.spec.exposures != stored.spec.exposures:
         raise InputError("exposure", NO_VALUE, "must have the same weights as the run in `store`")
+    if asked.spec.known != stored.spec.known:
+        raise InputError("modes", NO_VALUE, "must have the same seeds and frozen factors as the run in `store`")
     for name in names:
         value, known = ours.get(name), theirs.get(name)
         if value != known:
@@ -585,11 +605,18 @@ def _settings_of(plan: Plan) -> dict[str, Any]:
     if plan.full is not None:
         plan = replace(plan, schedule=plan.full.schedule, chains=plan.full.chains)
     settings = {**vars(plan.spec), **RunSize.settings_of(plan), "seed": plan.seed, "rank": plan.spec.budget}
-    exposures = zip(plan.tensor.mode_names, plan.spec.exposures, strict=False)
-    settings["modes"] = {name: Mode(exposure=weights) for name, weights in exposures if weights} or None
+    settings["modes"] = modes_of(plan.spec, plan.tensor) or None
     if plan.spec.infer_budget:
         settings |= {"budget": "infer", "max_budget": plan.spec.budget}
     return settings
+
+
+def _frozen_tables(given: Mapping[int, Mode], tensor: CountTensor) -> dict[int, FrozenTable]:
+    if all(each.frozen is None for each in given.values()):
+        return {}
+    from allocore.classes.frozen import frozen_tables
+
+    return frozen_tables(given, tensor)
 
 
 def _quick_look(plan: Plan) -> Plan:
@@ -744,8 +771,10 @@ class AlloCore(GibbsEstimator):
             own |= {"infer_budget": True, "c0": self.c0, "d0": self.d0}
         else:
             most = self.budget
-        core_shape = core_shape_given(modes_given(self.modes, tensor), tensor.ndim, self.core_shape, most)
-        return Spec(most, core_shape_for(tensor.shape, most, core_shape), **own)
+        core_shape = core_shape_given(self._modes(tensor, own), tensor.ndim, self.core_shape, most)
+        core_shape = core_shape_for(tensor.shape, most, core_shape)
+        check_known(own["known"], core_shape, tensor.mode_names)
+        return Spec(most, core_shape, **own)
 
 
 @_describe_settings
@@ -771,14 +800,15 @@ class CP(GibbsEstimator):
     rank: int
 
     def _spec(self, tensor: CountTensor) -> Spec:
-        rank = whole_number("rank", self.rank)
-        for mode, each in modes_given(self.modes, tensor).items():
+        rank, common = whole_number("rank", self.rank), self._common(tensor)
+        for mode, each in self._modes(tensor, common).items():
             if each.factors not in (None, rank):
                 name = tensor.mode_names[mode]
                 raise InputError(
                     "modes", each, f"must have no number of factors for {name!r}: CP has {rank} in all modes"
                 )
-        return Spec(rank, (rank,) * len(tensor.shape), model="CP", **self._common(tensor))
+        check_known(common["known"], (rank,) * tensor.ndim, tensor.mode_names)
+        return Spec(rank, (rank,) * tensor.ndim, model="CP", **common)
 
 
 @_describe_settings
@@ -804,9 +834,10 @@ class Tucker(GibbsEstimator):
     core_shape: tuple[int, ...]
 
     def _spec(self, tensor: CountTensor) -> Spec:
-        core_shape = whole_core(tensor.shape, self.core_shape, "Tucker")
-        core_shape_given(modes_given(self.modes, tensor), tensor.ndim, core_shape, 1)  # they must agree
-        return Spec(math.prod(core_shape), core_shape, model="Tucker", **self._common(tensor))
+        core_shape, common = whole_core(tensor.shape, self.core_shape, "Tucker"), self._common(tensor)
+        core_shape_given(self._modes(tensor, common), tensor.ndim, core_shape, 1)  # they must agree
+        check_known(common["known"], core_shape, tensor.mode_names)
+        return Spec(math.prod(core_shape), core_shape, model="Tucker", **common)
 
 
 def whole_core(shape: tuple[int, ...], core_shape: object, model: str) -> tuple[int, ...]:

@@ -880,7 +880,7 @@ class Posterior:
         Returns
         -------
         networkx.DiGraph or networkx.Graph
-            Needs networkx.
+            Without directions between classes, and if ties are undirected. Needs networkx.
 
         Examples
         --------

@@ -26,20 +26,24 @@ ROWS = {
 }
 
 
-@pytest.fixture(
-    params=[(prior, rows, known) for prior in PRIORS for rows in ROWS for known in ("", "exposures")], ids="-".join
-)
+EVERY_CASE = [(prior, rows, known) for prior in PRIORS for rows in ROWS for known in ("", "exposures")]
+EVERY_CASE += [(prior, rows, "exposures and a seed") for prior in PRIORS for rows in ("empty", "many", "one-row")]
+
+
+@pytest.fixture(params=EVERY_CASE, ids="-".join)
 def fitted(request):
+    """Counts, exposure, priors, the kind of the factor, and the fit."""
     prior, rows, known = request.param
     y_D, exposure_D = np.array(ROWS[rows][0], dtype=np.float64), np.array(ROWS[rows][1])
-    priors = cases.priors_of_rows(len(y_D), WEIGHTS[: len(y_D)] if known else (), **PRIORS[prior])
-    return y_D, exposure_D, priors, fit_collapsed(y_D, exposure_D, priors)
+    weights, seed = WEIGHTS[: len(y_D)] if known else (), (0, len(y_D) - 1) if "seed" in known else ()
+    priors, kind = cases.priors_of_rows(len(y_D), weights, seed=seed, **PRIORS[prior]), int(bool(seed))
+    return y_D, exposure_D, priors, kind, fit_collapsed(y_D, exposure_D, priors, kind)
 
 
-def log_density(t, y_D, exposure_D, priors):
+def log_density(t, y_D, exposure_D, priors, kind):
     """The factor integrated out row by row, times the prior of the core value, less b0^a0 / G(a0), per unit of t."""
-    a0, b0, e0, _, f0_D, _ = priors
-    core = np.exp(t)
+    a0, b0, e0, _, f0_D, _, more_GD = priors
+    core, e0 = np.exp(t), e0 + more_GD[kind]
     rows = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0_D) - (e0 + y_D) * np.log(f0_D + core * exposure_D)
     return (a0 + y_D.sum()) * t - b0 * core + rows.sum()
 
@@ -56,28 +60,28 @@ def around(fit, widths=3.0):
 
 
 def test_fit_and_correction_make_up_the_density(fitted):
-    y_D, exposure_D, priors, fit = fitted
+    y_D, exposure_D, priors, kind, fit = fitted
     for t in around(fit):
-        ours = fit.log_integral + log_ratio_density(t, fit) + log_correction(t, y_D, exposure_D, priors, fit)
-        assert ours == pytest.approx(log_density(t, y_D, exposure_D, priors), rel=1e-9, abs=1e-7)
+        ours = fit.log_integral + log_ratio_density(t, fit) + log_correction(t, y_D, exposure_D, priors, kind, fit)
+        assert ours == pytest.approx(log_density(t, y_D, exposure_D, priors, kind), rel=1e-9, abs=1e-7)
 
 
 def test_the_integral_is_near_that_of_the_density(fitted):
     """Near is enough: the correction mends what is left. Here it is within a factor of 1.4."""
-    y_D, exposure_D, priors, fit = fitted
+    y_D, exposure_D, priors, kind, fit = fitted
     t = around(fit, widths=60.0)
-    top = log_density(fit.top, y_D, exposure_D, priors)
+    top = log_density(fit.top, y_D, exposure_D, priors, kind)
     integral = integrate.quad(
-        lambda t: np.exp(log_density(t, y_D, exposure_D, priors) - top), t[0], t[-1], points=t[1:-1]
+        lambda t: np.exp(log_density(t, y_D, exposure_D, priors, kind) - top), t[0], t[-1], points=t[1:-1]
     )
     assert fit.log_integral == pytest.approx(top + np.log(integral[0]), abs=0.35)
 
 
 def test_core_values_from_the_fit_are_mostly_accepted(fitted):
     """Else classes would hardly ever part: the probability that one from a shared factor is, by quadrature."""
-    y_D, exposure_D, priors, fit = fitted
+    y_D, exposure_D, priors, kind, fit = fitted
     t = np.linspace(*around(fit, widths=20.0)[[0, -1]], 4001)
-    taken = [np.exp(min(0.0, log_correction(each, y_D, exposure_D, priors, fit))) for each in t]
+    taken = [np.exp(min(0.0, log_correction(each, y_D, exposure_D, priors, kind, fit))) for each in t]
     assert np.trapezoid(taken * np.exp(log_ratio_density(t, fit)), t) > 0.75
 
 
@@ -86,7 +90,7 @@ def test_a_core_value_beyond_all_floats_is_never_accepted():
     y_D, exposure_D = np.array([0.0, 3.0]), np.array([0.0, 2.0])
     priors = cases.priors_of_rows(2)
     fit = fit_collapsed(y_D, exposure_D, priors)
-    assert log_correction(800.0, y_D, exposure_D, priors, fit) < -1e100
+    assert log_correction(800.0, y_D, exposure_D, priors, 0, fit) < -1e100
 
 
 @pytest.mark.statistical

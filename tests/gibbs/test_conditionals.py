@@ -72,7 +72,7 @@ def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
     case = cases.make(modes, budget=4, with_missing=with_missing, seed=modes, scale=3.0)
     for mode in range(modes):
         rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode), case.layout.workers)
-        scores_QK, _, fits_QF = location_scores(case.layout, case.spec, case.state, mode, rows)
+        scores_QK, _, fits_QGF = location_scores(case.layout, case.spec, case.state, mode, rows)
         alpha = case.spec.alpha0 / case.Y.shape[mode]
         for q in range(case.spec.budget):
             weights, _ = naive.integrated_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
@@ -83,7 +83,7 @@ def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
                 ours = np.log(others_K[k] + alpha) + scores_QK[q, places[k]] + constant
                 assert ours == pytest.approx(weights[k], rel=1e-9, abs=1e-6)
             if (others_K == 0).any():
-                ours = np.log((others_K == 0).sum() * alpha) + CollapsedFit(*fits_QF[q]).log_integral + constant
+                ours = np.log((others_K == 0).sum() * alpha) + CollapsedFit(*fits_QGF[q, 0]).log_integral + constant
                 assert ours == pytest.approx(weights[naive.NEW], abs=0.35)
 
 

@@ -121,7 +121,7 @@ def test_a_concentration_sees_the_weights_of_the_rows(case):
             ClassesOfMode(case.state.core_values(), place_Q, used_U),
             case.spec.factor_rates(mode, len(y_DQ)),
         )
-        _sum_rows(0, len(y_DQ), f0_D, y_DQ, exposure_DQ, classes, y_DU, log_D)
+        _sum_rows(0, len(y_DQ), f0_D, np.ones(y_DU.shape), y_DQ, exposure_DQ, classes, y_DU, log_D)
         _, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
         np.testing.assert_allclose(log_D, np.log(rate_DK / case.spec.f0).sum(axis=1), rtol=1e-11, atol=1e-14)
 
@@ -144,7 +144,7 @@ def test_locations_have_the_scores_of_the_oracle_up_to_a_constant_of_the_class(k
     case = cases.make(3, budget=4, with_missing=with_missing, seed=3, scale=0.3, exposures=WEIGHTS[3], **KINDS[kind])
     for mode, view, weights_D, _ in views(case):
         rows = ByClass.of(view, case.layout.workers)
-        scores_QK, _, fits_QF = location_scores(case.layout, case.spec, case.state, mode, rows)
+        scores_QK, _, fits_QGF = location_scores(case.layout, case.spec, case.state, mode, rows)
         alpha, places = case.spec.alpha0 / case.Y.shape[mode], np.cumsum(case.state.used(mode)) - 1
         for q in range(case.spec.budget):
             weights, _ = naive.integrated_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
@@ -155,7 +155,7 @@ def test_locations_have_the_scores_of_the_oracle_up_to_a_constant_of_the_class(k
                 ours = np.log(others_K[k] + alpha) + scores_QK[q, places[k]]
                 assert ours - constant == pytest.approx(weights[k], abs=1e-4)  # by quadrature
             if (others_K == 0).any():
-                ours = np.log((others_K == 0).sum() * alpha) + CollapsedFit(*fits_QF[q]).log_integral
+                ours = np.log((others_K == 0).sum() * alpha) + CollapsedFit(*fits_QGF[q, 0]).log_integral
                 assert ours - constant == pytest.approx(weights[naive.NEW], abs=0.35)
 
 

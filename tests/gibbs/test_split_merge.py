@@ -9,6 +9,7 @@ from allocore.gibbs.factors import exposure
 from allocore.gibbs.layout import Workspace
 from allocore.gibbs.split_merge import Draft, explain, log_odds_of_two
 from allocore.kernels.random import Key, Step, scratch, seek
+from allocore.model.known import KnownFactors
 from support import cases, naive
 
 Q_CLASS, R_CLASS = 0, 1
@@ -17,11 +18,17 @@ Q_CLASS, R_CLASS = 0, 1
 WEIGHTS = ((0.3, 2.0, 1.0, 3.0), (), (0.5, 2.0))  # exposures
 
 
-def make(with_missing, alone=False, seed=2, exposures=()):
+KNOWN = (
+    KnownFactors(frozen=((0.1, 0.2, 0.3, 0.4),), seeds=((1, 2),), seed_weight=3.0),
+    KnownFactors(seeds=((0,),)),
+    KnownFactors(frozen=((0.5, 0.5),)),
+)
+
+
+def make(with_missing, alone=False, seed=2, exposures=(), known=()):
     """A case whose class 0 holds counts and class 1 none, at factors that others use too; and as the moves see it."""
-    case = cases.make(
-        3, budget=6, core_shape=(4, 3, 2), with_missing=with_missing, seed=seed, scale=4.0, exposures=exposures
-    )
+    given = {"exposures": exposures, "known": known}
+    case = cases.make(3, budget=6, core_shape=(4, 3, 2), with_missing=with_missing, seed=seed, scale=4.0, **given)
     case.dense.locations[:] = [[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
     if alone:
         case.dense.locations[Q_CLASS, 0] = 3
@@ -31,7 +38,7 @@ def make(with_missing, alone=False, seed=2, exposures=()):
 
 
 def draft_of(case, mode=0):
-    state = cases.state_of(case.dense, case.spec.tied)
+    state = cases.state_of(case.dense, case.spec.tied, case.spec.known)
     workspace = Workspace.of(case.layout, state)
     view = cases.view_of(case.layout, state, cases.allocation_of(case.alloc), mode, workspace)
     return Draft.of(case.layout, case.spec, state, view, view.exposure_Q(workspace.rows(mode)), workspace)
@@ -76,10 +83,11 @@ def log_posterior(case, alloc, dense):
 
 
 @pytest.mark.parametrize(
-    ("with_missing", "exposures"), [pytest.param(False, (), marks=pytest.mark.slow), (True, ()), (True, WEIGHTS)]
+    ("with_missing", "exposures", "known"),
+    [pytest.param(False, (), (), marks=pytest.mark.slow), (True, (), ()), (True, WEIGHTS, ()), (True, WEIGHTS, KNOWN)],
 )
-def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing, exposures):
-    case, draft = make(with_missing, exposures=exposures)
+def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing, exposures, known):
+    case, draft = make(with_missing, exposures=exposures, known=known)
     check_gain(case, draft, generator(3))
 
 
@@ -91,10 +99,10 @@ def test_the_gain_counts_the_locations_in_both_tied_modes(tied, number):
     check_gain(case, draft, generator(number))
 
 
-def make_tied(tied, number, alone=False):
+def make_tied(tied, number, alone=False, known=()):
     """A case with two tied modes, in which some factors are in use in one role only."""
     modes, scale = (3, 4.0) if tied == (0, 1) else (4, 0.5)
-    case = cases.make(modes, 7, (4,) * modes, with_missing=True, seed=number, scale=scale, tied=tied)
+    case = cases.make(modes, 7, (4,) * modes, with_missing=True, seed=number, scale=scale, tied=tied, known=known)
     locations = np.array([[0, 1, 0, 1, 2, 2, 3], [0, 1, 1, 2, 0, 1, 0], [1, 2, 1, 0, 2, 0, 2], [2, 2, 0, 0, 1, 2, 1]]).T
     case.dense.locations[:] = locations[:, :modes]
     if number == 7:
@@ -146,9 +154,11 @@ def check_gain(case, draft, rng):
 
 @pytest.mark.parametrize("alone", [False, True], ids=["shared", "alone"])
 @pytest.mark.parametrize("with_missing", [False, True])
-@pytest.mark.parametrize(("number", "exposures"), [(0, ()), (1, ()), (2, WEIGHTS), (3, WEIGHTS)])
-def test_the_way_back_has_the_same_gain(with_missing, alone, number, exposures):
-    case, draft = make(with_missing, alone=alone, seed=number, exposures=exposures)
+@pytest.mark.parametrize(
+    ("number", "exposures", "known"), [(0, (), ()), (1, (), ()), (2, WEIGHTS, ()), (3, WEIGHTS, ()), (4, (), KNOWN)]
+)
+def test_the_way_back_has_the_same_gain(with_missing, alone, number, exposures, known):
+    case, draft = make(with_missing, alone=alone, seed=number, exposures=exposures, known=known)
     check_way_back(case, draft, number)
 
 
@@ -234,7 +244,7 @@ def check_tables(case, draft):
 def test_nothing_is_written_but_into_the_draft():
     """Of all that a step is given: the state, the counts and exposures of the mode, and the workspace."""
     case, _ = make(with_missing=True)
-    state = cases.state_of(case.dense)
+    state = cases.state_of(case.dense, known=case.spec.known)
     workspace = Workspace.of(case.layout, state)
     view = cases.view_of(case.layout, state, cases.allocation_of(case.alloc), 0, workspace)
     exposure_Q = view.exposure_Q(workspace.rows(0))
@@ -284,3 +294,15 @@ def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
     assert weights_U.sum() == pytest.approx(1.0)
     assert weights_U[1] == pytest.approx(0.05 / 3)
     assert np.isfinite(log_odds_of_two(y_D, log_phi_DK[:, [1, 0]].T.copy(), exposure_U[[1, 0]], 0.5))
+
+
+@pytest.mark.parametrize("which", ["frozen", "seeded"])
+def test_a_class_at_a_known_factor_that_no_other_class_uses_is_not_split(which):
+    case, _ = make(with_missing=True, known=KNOWN)
+    k = ["frozen", "seeded"].index(which)
+    elsewhere = {0: [k, 3, 3, 2, 2, 3], 1: [k, 3, 2, 2, 3, 3]}[k]
+    case.dense.locations[:, 0] = elsewhere
+    assert pair_of(draft_of(case)) is None
+    case.dense.locations[2, 0] = k
+    pair = pair_of(draft_of(case))
+    assert k in pair.used_U

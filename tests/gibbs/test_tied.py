@@ -130,7 +130,7 @@ def test_locations_have_the_scores_of_the_oracle_in_either_role(role):
     alloc = naive.thin(case.Y, case.observed, case.dense, np.random.default_rng(0))
     view = cases.view_of(case.layout, state, cases.allocation_of(alloc), role)
     rows = ByClass.of(view, case.layout.workers)
-    scores_QK, _, fits_QF = location_scores(case.layout, case.spec, state, role, rows)
+    scores_QK, _, fits_QGF = location_scores(case.layout, case.spec, state, role, rows)
     alpha, places = case.spec.alpha0 / case.Y.shape[role], np.cumsum(state.used((0, 1))) - 1
     constant = case.spec.a0 * np.log(case.spec.b0) - gammaln(case.spec.a0)
     for q in range(case.spec.budget):
@@ -141,7 +141,7 @@ def test_locations_have_the_scores_of_the_oracle_in_either_role(role):
             ours = np.log(others_K[k] + alpha) + scores_QK[q, places[k]] + constant
             assert ours == pytest.approx(weights[k], rel=1e-9, abs=1e-6)
         if (others_K == 0).any():
-            ours = np.log((others_K == 0).sum() * alpha) + CollapsedFit(*fits_QF[q]).log_integral + constant
+            ours = np.log((others_K == 0).sum() * alpha) + CollapsedFit(*fits_QGF[q, 0]).log_integral + constant
             assert ours == pytest.approx(weights[naive.NEW], abs=0.35)
 
 

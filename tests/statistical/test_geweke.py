@@ -88,12 +88,12 @@ def missing_cells_ignored(monkeypatch):
 
 def prior_of_locations_counted_twice(monkeypatch):
     def twice(layout, spec, state, mode, rows):
-        scores_QK, exposure_QK, fits_QF = location_scores(layout, spec, state, mode, rows)
+        scores_QK, exposure_QK, fits_QGF = location_scores(layout, spec, state, mode, rows)
         alpha = spec.alpha0 / layout.shape[mode]
         n_K = np.bincount(state.subs_QM[:, mode], minlength=scores_QK.shape[1])
         n_K = np.concatenate([n_K[n_K > 0], n_K[n_K == 0]])
-        fits_QF[:, CollapsedFit._fields.index("log_integral")] += np.log(alpha)
-        return Scores(scores_QK + np.log(n_K + alpha), exposure_QK, fits_QF)
+        fits_QGF[:, 0, CollapsedFit._fields.index("log_integral")] += np.log(alpha)
+        return Scores(scores_QK + np.log(n_K + alpha), exposure_QK, fits_QGF)
 
     monkeypatch.setattr("allocore.gibbs.relocation.location_scores", twice)
 

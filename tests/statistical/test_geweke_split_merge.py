@@ -14,6 +14,7 @@ from allocore.gibbs.layout import Workspace
 from allocore.gibbs.split_merge import Draft
 from allocore.gibbs.thinning import thin
 from allocore.kernels.random import Step, scratch, seek
+from allocore.model.known import KnownFactors
 from allocore.model.spec import Spec
 from support import cases
 from support.evidence import corrected, zero_means
@@ -24,11 +25,17 @@ SHORT = 300  # starts
 PROPOSALS = 16
 # Small core values, so that classes are often empty.
 PRIORS = {"a0": 1.6, "b0": 2.0, "e0": 1.3, "f0": 1.7, "alpha0": 6.0}
+KNOWN = (
+    KnownFactors(frozen=((0.1, 0.6, 0.3),), seeds=((0,),), seed_weight=4.0),
+    KnownFactors(seeds=((1, 3),)),
+    KnownFactors(),
+)
 SPECS = {
     "fixed": Spec(6, (4, 3, 2), **PRIORS),
     "inferred": Spec(6, (4, 3, 2), **PRIORS, infer_budget=True, c0=6.0, d0=2.0),
     "bursts": Spec(6, (4, 3, 2), **PRIORS, likelihood="negative-binomial", dispersion_by=1, g0=3.0, h0=4.0),
     "binary": Spec(6, (4, 3, 2), **PRIORS, likelihood="bernoulli"),
+    "known": Spec(6, (4, 3, 2), **PRIORS, known=KNOWN),
     "few-factors": Spec(5, (3, 2, 1), a0=0.5, b0=0.5, e0=0.3, f0=0.3, alpha0=0.6),
 }
 

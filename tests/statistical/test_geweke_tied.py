@@ -100,8 +100,8 @@ def locations_counted_in_one_role(monkeypatch):
         of = relocation._Places.of.__func__
         with pytest.MonkeyPatch.context() as patch:
 
-            def alone(cls, state, mode, sharing):
-                both, role = of(cls, state, mode, sharing), np.zeros(1, dtype=int)
+            def alone(cls, *given):
+                both, role = of(cls, *given), np.zeros(1, dtype=int)
                 role = np.bincount(both.places_Q, minlength=len(both.factors_K))
                 return both._replace(others_K=np.where(role > 0, role, both.others_K))
 

@@ -9,6 +9,7 @@ from allocore.gibbs.factors import ModeView, Priors, exposure
 from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.thinning import Allocation
 from allocore.kernels.workers import Workers
+from allocore.model.known import KnownFactors
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
 from allocore.tensor.count_tensor import CountTensor
@@ -65,7 +66,9 @@ def make(modes=3, budget=4, core_shape=None, with_missing=True, seed=0, scale=1.
     Y = np.where(observed, naive.sample_data(dense, shape, rng, told), 0)
     alloc = naive.thin(naive.draw_latent(Y, observed, dense, told, rng), observed, dense, rng)
     layout = layout_of(Y, missing, Workers(threads))
-    return Case(spec, told, missing, observed, Y, dense, alloc, state_of(dense, tied), layout, allocation_of(alloc))
+    return Case(
+        spec, told, missing, observed, Y, dense, alloc, state_of(dense, tied, spec.known), layout, allocation_of(alloc)
+    )
 
 
 def priors_of(spec: Spec) -> naive.Priors:
@@ -73,9 +76,10 @@ def priors_of(spec: Spec) -> naive.Priors:
     return naive.Priors(**{field.name: getattr(spec, field.name) for field in fields(naive.Priors)})
 
 
-def priors_of_rows(rows: int, weights=(), e0=1.0, **given) -> Priors:
-    """The priors of a mode with so many rows, as the kernels read them."""
-    spec = Spec(1, (1,), **given, e0="infer", exposures=(tuple(weights),))
+def priors_of_rows(rows: int, weights=(), e0=1.0, seed=(), **given) -> Priors:
+    """The priors of a mode with so many rows, as the kernels read them; with factors of kind 1 if there is a seed."""
+    known = (KnownFactors(seeds=(seed,), seed_weight=6.0),) if seed else ()
+    spec = Spec(1, (1,), **given, e0="infer", exposures=(tuple(weights),), known=known)
     state = State(np.zeros(1), np.zeros((1, 1), dtype=np.int64), (np.zeros((rows, 1)),), np.array([e0]))
     return Priors.of(spec, state, 0)
 
@@ -92,12 +96,16 @@ def layout_of(Y, missing, workers=None) -> Layout:
     return Layout.of_cells(coords, Y[tuple(coords)], missing, workers or Workers(1))
 
 
-def state_of(dense: naive.NaiveState, tied: tuple[int, int] | None = None) -> State:
-    """An oracle's state as the package keeps it: logarithms, factors times the weights, and none that no class uses."""
+def state_of(dense: naive.NaiveState, tied: tuple[int, int] | None = None, known=()) -> State:
+    """An oracle's state as the package keeps it: logarithms, factors times the weights, and none that no class uses.
+
+    Frozen factors, of which `known` has the numbers, are kept.
+    """
     log_phi = []
     for m, phi_DK in enumerate(dense.factors):
         log_phi_DK = np.full(phi_DK.shape, -np.inf)
         used = np.unique(dense.locations[:, tied if tied is not None and m in tied else m])
+        used = np.union1d(used, np.arange(len(known[m].frozen) if known else 0))
         log_phi_DK[:, used] = np.log(phi_DK[:, used])
         if dense.weights is not None:
             log_phi_DK += np.log(dense.weights[m])[:, None]

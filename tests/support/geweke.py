@@ -20,8 +20,8 @@ SOME = Missing([(0, 0, None), (1, 1, None), (None, 2, 1), (2, None, 0), (2, 3, 1
 STEPS = 3
 
 
-def wander(move, spec, missing, starts, seed=1, undirected=None):
-    """Differences of all quantities between the ends and the beginnings of independent short chains.
+def wander(move, spec, missing, starts, seed=1, undirected=None, quantities=summaries):
+    """Differences of all `quantities` of states between the ends and the beginnings of independent short chains.
 
     `move(key, number, layout, spec, state)` returns the next state, given the data of the layout. `undirected` modes
     have one cell for both directions.
@@ -42,4 +42,4 @@ def wander(move, spec, missing, starts, seed=1, undirected=None):
                 layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers, undirected)
                 state = move(key, number, layout, spec, state)
             lasts.append(cases.naive_of(state))
-    return summaries(lasts) - summaries(firsts)
+    return quantities(lasts) - quantities(firsts)

@@ -10,6 +10,9 @@ o is the odds p / (1 - p) if there is one p for all cells, and 1 otherwise. w ar
 factors are those per unit of weight, where the package has w phi. Counts that are not Poisson have latent counts
 L_d ~ Poisson(c r_d), with c = -ln(1 - p) or 1, which are allocated in their place.
 
+Factors may be known. In a seeded one, e0 is (1 + seed_weight) e0 for the labels of the seed. A frozen one has given
+shares of the labels, times D_m e0 / f0, with the mean of e0 if it is learned. The frozen come first, then the seeded.
+
 Two modes may be tied: they have the same factors, and one pi for the locations in both.
 
 Everything is dense: `Y` is an array of counts and `observed` a boolean array of the same shape, False where a
@@ -55,6 +58,7 @@ class Priors:
     t0: float = 1.0
     exposures: tuple[tuple[float, ...], ...] = ()
     tied: tuple[int, int] | None = None
+    known: tuple = ()  # objects with frozen, seeds and seed_weight, one for each mode
 
 
 @dataclass
@@ -91,9 +95,11 @@ def sample_prior(shape, core_shape, budget, priors, rng) -> NaiveState:
     core_Q = rng.gamma(priors.a0, 1, size=budget)
     learned = rng.gamma(priors.s0, 1 / priors.t0, size=len(shape)) if priors.e0 == "infer" else None
     factors = [
-        rng.gamma(concentration(m, learned, priors), 1 / priors.f0, size=(rows, width))
+        rng.gamma(shapes_of(m, rows, width, learned, priors), 1 / priors.f0)
         for m, (rows, width) in enumerate(zip(shape, core_shape, strict=True))
     ]
+    for m, phi_DK in enumerate(factors):
+        with_frozen(m, phi_DK, priors)
     if priors.tied is not None:
         first, second = priors.tied
         factors[second] = factors[first].copy()
@@ -123,6 +129,30 @@ def concentration(m, learned, priors) -> float:
     if priors.e0 == "infer":
         return learned[m]
     return priors.e0[m] if isinstance(priors.e0, tuple) else priors.e0
+
+
+def frozen_number(m, priors) -> int:
+    """The number of frozen factors of mode m."""
+    return len(priors.known[m].frozen) if priors.known else 0
+
+
+def shapes_of(m, rows, width, learned, priors) -> np.ndarray:
+    """The shape of the prior of every entry of the factors of mode m, (D, K)."""
+    shape_DK = np.full((rows, width), float(concentration(m, learned, priors)))
+    if priors.known:
+        for place, labels in enumerate(priors.known[m].seeds):
+            for d in labels:
+                shape_DK[d, frozen_number(m, priors) + place] *= 1 + priors.known[m].seed_weight
+    return shape_DK
+
+
+def with_frozen(m, phi_DK, priors) -> np.ndarray:
+    """Write the frozen factors of mode m into its factors."""
+    for k in range(frozen_number(m, priors)):
+        share_D = np.array(priors.known[m].frozen[k])
+        e0 = priors.s0 / priors.t0 if priors.e0 == "infer" else concentration(m, None, priors)
+        phi_DK[:, k] = share_D / share_D.sum() * len(share_D) * e0 / priors.f0
+    return phi_DK
 
 
 def sample_data(state, shape, rng, priors=None) -> np.ndarray:
@@ -351,18 +381,34 @@ def relocation_log_weights(q, m, alloc, observed, state, priors) -> dict[int | s
 
     The factors that no other class uses are integrated out, class q's own included if it is alone there:
     log(U alpha0/D_m) + sum_d log of the integral of Gamma(phi; e0, f0) phi^y exp(-phi x). No NEW if U = 0.
+    A seeded factor has its own weight if it is unused, the integral with its own prior. A frozen one is never unused.
     """
     n_K = other_users(q, m, state, priors)
     weight_K = conditioning_log_weights(q, m, alloc, observed, state, priors)
-    weights: dict[int | str, float] = {int(k): float(weight_K[k]) for k in np.flatnonzero(n_K > 0)}
-    unused = int(np.sum(n_K == 0))
-    if unused:
-        y_D = class_counts(q, m, alloc, observed)
-        x_D = class_exposure(q, m, observed, state)
-        e0, f0 = concentration(m, state.concentrations, priors), priors.f0
-        integral_D = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0) - (e0 + y_D) * np.log(f0 + x_D)
-        weights[NEW] = float(np.log(unused * priors.alpha0 / len(y_D)) + integral_D.sum())
+    y_D, x_D = class_counts(q, m, alloc, observed), class_exposure(q, m, observed, state)
+    frozen, shape_DK = frozen_number(m, priors), factor_shapes(m, state, priors)
+    seeded = frozen + (len(priors.known[m].seeds) if priors.known else 0)
+    unused = np.flatnonzero((n_K == 0) & (np.arange(len(n_K)) >= seeded))
+    weights: dict[int | str, float] = {}
+    for k in range(len(n_K)):
+        if n_K[k] > 0 or k < frozen:
+            weights[k] = float(weight_K[k])
+        elif k < seeded:
+            weights[k] = float(np.log(priors.alpha0 / len(y_D)) + log_integral(shape_DK[:, k], priors.f0, y_D, x_D))
+    if unused.size:
+        integral = log_integral(shape_DK[:, unused[0]], priors.f0, y_D, x_D)
+        weights[NEW] = float(np.log(unused.size * priors.alpha0 / len(y_D)) + integral)
     return weights
+
+
+def log_integral(e_D, f0, y_D, x_D) -> float:
+    """The sum over d of the log of the integral of Gamma(phi; e, f0) phi^y exp(-phi x)."""
+    return float(np.sum(gammaln(e_D + y_D) - gammaln(e_D) + e_D * np.log(f0) - (e_D + y_D) * np.log(f0 + x_D)))
+
+
+def factor_shapes(m, state, priors) -> np.ndarray:
+    """The shape of the prior of every entry of the factors of mode m of a state, (D, K)."""
+    return shapes_of(m, *state.factors[m].shape, state.concentrations, priors)
 
 
 def relocation_probabilities(q, m, alloc, observed, state, priors) -> dict[int | str, float]:
@@ -400,17 +446,19 @@ def relocate_class(q, m, alloc, observed, state, priors, rng) -> NaiveState:
     A factor that class q takes comes from its conditional, one that stays unused from the prior. Which of the
     unused factors is taken is a fair choice.
     """
-    new, e0 = state.copy(), concentration(m, state.concentrations, priors)
-    unused = np.flatnonzero(other_users(q, m, state, priors) == 0)
+    new, shape_DK = state.copy(), factor_shapes(m, state, priors)
+    n_K = other_users(q, m, state, priors)
+    unused = [k for k in np.flatnonzero(n_K == 0) if k >= frozen_number(m, priors)]
     probabilities = relocation_probabilities(q, m, alloc, observed, state, priors)
     choice = list(probabilities)[rng.choice(len(probabilities), p=list(probabilities.values()))]
     for k in unused:
-        new.factors[m][:, k] = rng.gamma(e0, 1 / priors.f0, size=len(new.factors[m]))
+        new.factors[m][:, k] = rng.gamma(shape_DK[:, k], 1 / priors.f0)
     if choice == NEW:
-        choice = rng.choice(unused)
+        choice = rng.choice([k for k in unused if k not in probabilities])
+    if choice in unused:
         y_D = class_counts(q, m, alloc, observed)
         x_D = class_exposure(q, m, observed, state)
-        new.factors[m][:, choice] = rng.gamma(e0 + y_D, 1 / (priors.f0 + x_D))
+        new.factors[m][:, choice] = rng.gamma(shape_DK[:, choice] + y_D, 1 / (priors.f0 + x_D))
     new.locations[q, m] = choice
     for mode in roles(m, priors):
         new.factors[mode] = new.factors[m].copy()
@@ -441,10 +489,12 @@ def relocate_conditioning(alloc, observed, state, priors, rng) -> NaiveState:
 def concentration_conditional(m, alloc, observed, state, priors, rng) -> tuple[float, float]:
     """Shape and rate of the Gamma conditional of e_m, factors integrated out, given tables l[d, k] that are drawn."""
     shape_DK, rate_DK = factor_conditional(m, alloc, observed, state, priors)
-    e = state.concentrations[m]
-    counts_DK = np.rint(shape_DK - e).astype(int)
-    tables = sum(chinese_restaurant(count, e, rng) for count in counts_DK.ravel())
-    return priors.s0 + tables, priors.t0 + np.log(rate_DK / priors.f0).sum()
+    e_DK, drawn = factor_shapes(m, state, priors), slice(frozen_number(m, priors), None)
+    counts_DK = np.rint(shape_DK - e_DK).astype(int)
+    pairs = zip(counts_DK[:, drawn].ravel(), e_DK[:, drawn].ravel(), strict=True)
+    tables = sum(chinese_restaurant(count, e, rng) for count, e in pairs)
+    logs_DK = e_DK / state.concentrations[m] * np.log(rate_DK / priors.f0)
+    return priors.s0 + tables, priors.t0 + logs_DK[:, drawn].sum()
 
 
 def draw_concentration(m, alloc, observed, state, priors, rng) -> NaiveState:
@@ -459,7 +509,7 @@ def draw_concentration(m, alloc, observed, state, priors, rng) -> NaiveState:
 
 def factor_conditional(m, alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
     """Shape and rate of each Gamma conditional of phi[m], unused factors (their prior) included."""
-    shape_DK = np.full(state.factors[m].shape, float(concentration(m, state.concentrations, priors)))
+    shape_DK = factor_shapes(m, state, priors)
     rate_DK = np.full(state.factors[m].shape, float(priors.f0))
     for q in range(len(state.core)):
         shape_DK[:, state.locations[q, m]] += class_counts(q, m, alloc, observed)
@@ -476,16 +526,15 @@ def draw_factors(alloc, observed, state, priors, rng) -> NaiveState:
             continue
         new = draw_concentration(m, alloc, observed, new, priors, rng)
         shape_DK, rate_DK = factor_conditional(m, alloc, observed, new, priors)
-        new.factors[m] = rng.gamma(shape_DK, 1 / rate_DK)
+        new.factors[m] = with_frozen(m, rng.gamma(shape_DK, 1 / rate_DK), priors)
     return new
 
 
 def tied_conditional(v, alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
     """Shape and rate of each Gamma conditional of row v of tied factors, given the other rows: sums over both roles."""
     first, second = priors.tied
-    width = state.factors[first].shape[1]
-    shape_K = np.full(width, float(concentration(first, state.concentrations, priors)))
-    rate_K = np.full(width, float(priors.f0))
+    shape_K = factor_shapes(first, state, priors)[v]
+    rate_K = np.full(len(shape_K), float(priors.f0))
     for m in (first, second):
         for q in range(len(state.core)):
             shape_K[state.locations[q, m]] += class_counts(q, m, alloc, observed)[v]
@@ -495,9 +544,11 @@ def tied_conditional(v, alloc, observed, state, priors) -> tuple[np.ndarray, np.
 
 def tied_concentration_log_density(state, priors) -> np.ndarray:
     """The log density of ln e of the tied modes on the grid `LOG_CORES`, given their factors in use. Not normalised."""
-    used = np.unique(state.locations[:, priors.tied])
-    phi_DU, e = state.factors[priors.tied[0]][:, used], np.exp(LOG_CORES)
-    factors = [stats.gamma.logpdf(phi_DU, each, scale=1 / priors.f0).sum() for each in e]
+    first = priors.tied[0]
+    used = [k for k in np.unique(state.locations[:, priors.tied]) if k >= frozen_number(first, priors)]
+    phi_DU, e = state.factors[first][:, used], np.exp(LOG_CORES)
+    u_DU = factor_shapes(first, state, priors)[:, used] / concentration(first, state.concentrations, priors)
+    factors = [stats.gamma.logpdf(phi_DU, each * u_DU, scale=1 / priors.f0).sum() for each in e]
     return stats.gamma.logpdf(e, priors.s0, scale=1 / priors.t0) + LOG_CORES + np.array(factors)
 
 
@@ -511,7 +562,7 @@ def draw_tied(alloc, observed, state, priors, rng) -> NaiveState:
         shape_K, rate_K = tied_conditional(v, alloc, observed, new, priors)
         row_K = rng.gamma(shape_K, 1 / rate_K)
         for m in tied:
-            new.factors[m][v] = row_K
+            new.factors[m][v, frozen_number(m, priors) :] = row_K[frozen_number(m, priors) :]
     return new
 
 
@@ -544,8 +595,8 @@ def log_joint(alloc, observed, state, priors) -> float:
     for m, phi_DK in enumerate(state.factors):
         if m != roles(m, priors)[0]:
             continue
-        e0 = concentration(m, state.concentrations, priors)
-        total += stats.gamma.logpdf(phi_DK, e0, scale=1 / priors.f0).sum()
+        e_DK, drawn = factor_shapes(m, state, priors), slice(frozen_number(m, priors), None)
+        total += stats.gamma.logpdf(phi_DK[:, drawn], e_DK[:, drawn], scale=1 / priors.f0).sum()
     return float(total)
 
 

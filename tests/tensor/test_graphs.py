@@ -58,6 +58,20 @@ def test_a_self_loop_keeps_the_diagonal():
     assert (Y.total, Y.missing.cells) == (2, 0)
 
 
+def test_undirected_graphs_have_undirected_ties():
+    graph = nx.MultiGraph([("b", "a", {"year": 1}), ("a", "b", {"year": 1}), ("c", "a", {"year": 2, "weight": 3})])
+    Y = as_tensor(graph, layers="year")
+    assert Y.undirected_modes == (0, 1)
+    assert cells(Y) == {("b", "a", "1"): 2, ("a", "c", "2"): 3}
+    assert as_tensor(graph.to_directed(), layers="year").undirected() == Y
+    assert as_tensor(igraph.Graph([(2, 0), (0, 1)])) == as_tensor(nx.Graph([(0, 1), (0, 2)]))
+    assert as_tensor([nx.Graph([(0, 1)]), nx.Graph([(1, 2)])]).undirected_modes == (0, 1)
+    with refused("x", rule="between two nodes"):
+        as_tensor(nx.Graph([("a", "a"), ("a", "b")]))
+    with refused("x", rule="all directed or all undirected"):
+        as_tensor([nx.Graph([("a", "b")]), nx.DiGraph([("a", "b")])])
+
+
 def test_the_keys_of_a_multigraph_can_be_a_layer():
     graph = nx.MultiDiGraph([("a", "b", "mail"), ("a", "b", "call"), ("b", "c", "mail")])
     assert as_tensor(graph, layers="key").labels[2] == ("call", "mail")

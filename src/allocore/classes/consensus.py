@@ -15,22 +15,23 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial.distance import squareform
 
-from allocore._text import plural
+from allocore._text import plural, unique_names
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
 from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
 from allocore.classes.memberships import Memberships, find_memberships
 from allocore.classes.motifs import PERMUTATIONS, find_motifs, motif_table
-from allocore.classes.names import classes_html, names_of
+from allocore.classes.names import classes_html, names_of, short_name
 from allocore.classes.networks import Modes
 from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
 from allocore.classes.reproducibility import LEAST_CHAINS, Reproducibility, judge_reproducibility
-from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
+from allocore.classes.summary import ClassSummary, Support, factor_names, factors_in_use, profiles_of, shown_modes
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
-from allocore.errors import whole_number
+from allocore.errors import InputError, whole_number
 from allocore.findings import Finding
 from allocore.kernels.elementary import Floats, Ints
+from allocore.model.spec import Spec
 from allocore.progress import draw_bar
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys
@@ -64,7 +65,7 @@ def _numbered(record: Record, folder: Path | None, known: Known | None, progress
         return saved.estimates, saved.numbering
     with draw_bar("consensus", progress) as tick:
         found = estimate_classes(ClassReader(record), tick)
-    names = names_of(record.tensor, found.mean_profiles)
+    names = names_of(record.tensor, found.mean_profiles, factor_names(record.spec, found.known))
     if folder is not None and record.chosen is None:
         return found, number_and_save(folder, record, found, names, known)
     known = saved.numbering.known if saved is not None else known
@@ -138,9 +139,8 @@ def _matched_estimates(
     chosen = chosen[np.argsort(-share_G[chosen], kind="stable")]
     bands = _bands(reader, draws, [sum_GD[chosen] for sum_GD in sums], class_of[:, :, chosen])
     profiles = bands[:modes]
-    sharing, roles = _sharing(
-        location[:, :, chosen].reshape(chains * len(draws), len(chosen), modes), reader.record.spec.tied
-    )
+    location_NCM = location[:, :, chosen].reshape(chains * len(draws), len(chosen), modes)
+    sharing, roles = _sharing(location_NCM, reader.record.spec.tied)
     estimates = Estimates(
         draws=draws,
         value=value_G[chosen] / (chains * len(draws)),
@@ -151,8 +151,19 @@ def _matched_estimates(
         sharing=sharing,
         alike=float(alike_G[chosen].sum() / (chains * len(draws))),
         roles=roles,
+        known=_known(location_NCM, reader.record.spec) if reader.record.spec.known else None,
     )
     return estimates, chosen
+
+
+def _known(location_NCM: NDArray[np.int32], spec: Spec) -> Ints:
+    """The known factor of each class in each mode: that which it has in at least half of the draws that hold it."""
+    known_CM = np.full(location_NCM.shape[1:], -1, dtype=np.int64)
+    held_C = (location_NCM[:, :, 0] >= 0).sum(axis=0)
+    for mode, known in enumerate(spec.known):
+        for k in range(len(known)):
+            known_CM[(location_NCM[:, :, mode] == k).sum(axis=0) >= _SHARED * np.maximum(held_C, 1), mode] = k
+    return known_CM
 
 
 def _bands(
@@ -443,6 +454,37 @@ class Consensus:
         band = (self.estimates.profiles if observed else self.estimates.factors)[m]
         return band_table(self.summary.modes[m], band, place)
 
+    def factor_table(self, mode: str | int) -> pd.DataFrame:
+        """Return the factors of a mode as a table of labels by factors, such as `ac.Mode(frozen=...)` takes.
+
+        Factors that only small or weakly supported classes use are left out, if there are others.
+
+        Parameters
+        ----------
+        mode : str or int
+            The mode, by name or number.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per label and one column per factor, named after its seed or its heaviest labels. Columns sum to
+            one. A factor that several classes share is shown as the largest of them has it.
+
+        Examples
+        --------
+        >>> table = post.consensus().factor_table("carrier")
+        >>> table.shape[0], bool(np.allclose(table.sum(), 1.0))
+        (16, True)
+        """
+        m, summary = self._record.tensor.mode(mode), self.summary
+        strong = [each for each in summary.factors[m].values() if not summary.apart_C[list(each.classes)].all()]
+        factors = strong or list(summary.factors[m].values())
+        if not factors:
+            raise InputError("mode", mode, "must have factors, and the chains have no class in common")
+        names = unique_names([short_name(each) or "even" for each in factors])
+        shares = {name: each.share_D for name, each in zip(names, factors, strict=True)}
+        return pd.DataFrame(shares, index=pd.Index(map(str, summary.modes[m].labels), name=summary.modes[m].name))
+
     def memberships(self, mode: str | int, *, progress: bool = True) -> Memberships:
         """Return the communities of a mode and the memberships of its nodes, as arrays.
 
@@ -586,6 +628,7 @@ def _summarize(
         first, second = record.spec.tied
         both = np.block([[found.sharing[first], found.roles], [found.roles.T, found.sharing[second]]])
         location_CM[:, record.spec.tied] = _factor_numbers(both, number_C, roles=2).T
+    known = factor_names(record.spec, found.known)
     folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
     source = f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}"
     no_chains = np.full(len(share_C), np.nan)
@@ -608,8 +651,8 @@ def _summarize(
         ),
         apart_C=found.apart,
         location_CM=location_CM,
-        factors=factors_in_use(profiles_of(tensor, modes, found.factors), location_CM, share_C),
-        profiles=profiles_of(tensor, modes, found.profiles),
+        factors=factors_in_use(profiles_of(tensor, modes, found.factors, known), location_CM, share_C),
+        profiles=profiles_of(tensor, modes, found.profiles, known),
         factor_shares=tuple(band.mean for band in found.factors),
         sharing=found.sharing,
         tied=record.spec.tied,

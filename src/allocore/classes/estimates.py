@@ -43,6 +43,7 @@ class Estimates:
     the draw does not hold the class. profiles, factors: one band per mode; the same objects if no cell is missing.
     sharing: for each mode (C, C), the probability that two classes have the same factor, given that a draw holds both.
     roles: the same for a class in the first of two tied modes and a class in the second; None without tied modes.
+    known (C, M): the seeded or frozen factor that a class has in most draws that hold it, or -1; None without any.
     alike: the mean share of the counts in classes that are similar to a consensus class, but not matched with it.
     """
 
@@ -55,6 +56,7 @@ class Estimates:
     sharing: tuple[Floats, ...]
     alike: float
     roles: Floats | None = None
+    known: Ints | None = None
 
     @property
     def mean_profiles(self) -> tuple[Floats, ...]:
@@ -98,6 +100,8 @@ class Estimates:
         arrays["alike"] = np.array(self.alike)
         if self.roles is not None:
             arrays["sharing_roles"] = self.roles
+        if self.known is not None:
+            arrays["known"] = self.known
         for mode, band in enumerate(self.profiles):
             arrays[f"sharing_{mode}"] = self.sharing[mode]
             arrays |= band.arrays(f"profile_{mode}")
@@ -128,7 +132,10 @@ class Estimates:
         tables = sharing if roles is None else (*sharing, roles)
         if any(each.shape != (len(value), len(value)) for each in tables):
             raise ValueError("what its classes share is not a square table")
-        found = cls(draws, value, shares, held, profiles, factors, sharing, float(arrays["alike"]), roles)
+        known = arrays.get("known")
+        if known is not None and (known.shape != (len(value), len(shape)) or known.dtype.kind not in "iu"):
+            raise ValueError("its known factors are not numbers of one factor for each class and mode")
+        found = cls(draws, value, shares, held, profiles, factors, sharing, float(arrays["alike"]), roles, known)
         found._check_values()
         return found
 

@@ -5,7 +5,8 @@
     classes        classes of the consensus      how many factors the two share: the sum over modes of the probability
     expected       nodes of two modes            the expected counts of the pair in its observed cells
 
-Counts are summed over the other modes. Attributes are texts and numbers, which every format of graphs has. The `label`
+If ties are undirected, edges are too, and the classes in both directions between two communities are added up. Counts
+are summed over the other modes. Attributes are texts and numbers, which every format of graphs has. The `label`
 of a node is what people read; Gephi and igraph draw it. An attribute that a node does not have, such as the community
 of one without observed cells, is left out.
 """
@@ -25,6 +26,7 @@ from allocore.errors import InputError, check_choice
 from allocore.kernels.elementary import Floats
 from allocore.posterior.predict import expected_sums_of_pairs, sampled
 from allocore.storage.record import Record
+from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import write_frame
 
 if TYPE_CHECKING:
@@ -76,19 +78,24 @@ def check_graph_file(path: Path, argument: str) -> None:
         raise InputError(argument, str(path), f"must end in {', '.join(_ENDINGS)}")
 
 
-def _empty(kind: str) -> "nx.Graph":
+def _empty(kind: GraphKind, tensor: CountTensor, pair: tuple[int, int] | None = None) -> "nx.Graph":
+    """A graph without nodes; `pair` are the modes between which edges go."""
     try:
         import networkx as nx
     except ImportError:
         raise InputError("kind", kind, "needs networkx: pip install networkx") from None
-    return nx.DiGraph(kind=kind) if kind != "classes" else nx.Graph(kind=kind)
+    undirected = pair is None or set(pair) == set(tensor.undirected_modes or ())
+    return nx.Graph(kind=kind) if undirected else nx.DiGraph(kind=kind)
 
 
 def _graph_of_communities(
     summary: ClassSummary, pair: tuple[int, int], found: list[Memberships], least: float
 ) -> "nx.Graph":
-    graph, ties = _empty("communities"), community_ties(summary, pair)
-    shared = len(found[0].roles) > 1
+    graph, ties = _empty("communities", summary.tensor, pair), community_ties(summary, pair)
+    shared, share_GHA = len(found[0].roles) > 1, ties.share_GHA
+    if shared and not graph.is_directed():
+        share_GHA = np.tril(np.ones(share_GHA.shape[:2]))[:, :, None] * share_GHA
+        share_GHA = share_GHA + np.transpose(ties.share_GHA - share_GHA, (1, 0, 2))
     names = [
         {number: str(number) if shared else f"{each.mode.name} {number}" for number in each.number.tolist()}
         for each in found
@@ -108,7 +115,7 @@ def _graph_of_communities(
     counts = summary.value_C.sum() / (summary.share_C.sum() or 1.0)  # of all classes of a draw, on average
     for g, sender in enumerate(ties.senders):
         for h, receiver in enumerate(ties.receivers):
-            share_A = ties.share_GHA[g, h]
+            share_A = share_GHA[g, h]
             share = float(share_A.sum())
             if share > 0.0 and share * counts >= least:
                 ends = names[0][sender.number], names[1][receiver.number]
@@ -123,7 +130,7 @@ def _top(summary: ClassSummary, mode: int, share_A: Floats) -> str:
 
 
 def _graph_of_classes(summary: ClassSummary, least: float) -> "nx.Graph":
-    graph = _empty("classes")
+    graph = _empty("classes", summary.tensor)
     for c, number in enumerate(summary.number_C.tolist()):
         graph.add_node(
             str(number),
@@ -146,7 +153,10 @@ def _graph_of_nodes(
     record: Record, pair: tuple[int, int], found: list[Memberships], counts: PairCounts, expected_VW: Floats,
     least: float,
 ) -> "nx.Graph":  # fmt: skip
-    graph, labels = _empty("expected"), [list(map(str, record.tensor.labels[mode])) for mode in pair]
+    graph, labels = (
+        _empty("expected", record.tensor, pair),
+        [list(map(str, record.tensor.labels[mode])) for mode in pair],
+    )
     one_kind, shared = labels[0] == labels[1], len(found[0].roles) > 1
     meet = not one_kind and bool(set(labels[0]) & set(labels[1]))
     names = [
@@ -158,6 +168,8 @@ def _graph_of_nodes(
         for d, node in enumerate(name):
             graph.add_node(node, label=own[d], **mode)
             graph.nodes[node].update(_membership(each, d, f"{each.mode.name}_" if one_kind and not shared else ""))
+    if not graph.is_directed():
+        expected_VW = np.triu(expected_VW)
     for v, w in zip(*np.nonzero((expected_VW >= least) & (expected_VW > 0.0)), strict=True):
         observed = int(counts.counts_VW[v, w])
         graph.add_edge(names[0][v], names[1][w], weight=float(expected_VW[v, w]), observed=observed)

@@ -41,9 +41,12 @@ _ROWS, _TOP, _SHARERS = 8, 2, 3
 _CELL = "text-align:left;vertical-align:top"
 
 
-def names_of(tensor: CountTensor, shares: tuple[Floats, ...]) -> tuple[str, ...]:
-    """Return the names of classes whose profiles are given as arrays, one (D, C) per mode."""
-    return class_names(tensor, profiles_of(tensor, shown_modes(tensor), zip(shares, strict=True)))
+def names_of(tensor: CountTensor, shares: tuple[Floats, ...], known: Sequence[Sequence[str]] = ()) -> tuple[str, ...]:
+    """Return the names of classes whose profiles are given as arrays, one (D, C) per mode.
+
+    `known` has, for each mode, the names of their seeded or frozen factors, which are used in place of labels.
+    """
+    return class_names(tensor, profiles_of(tensor, shown_modes(tensor), zip(shares, strict=True), known))
 
 
 def class_names(tensor: CountTensor, profiles: tuple[tuple[Profile, ...], ...]) -> tuple[str, ...]:
@@ -74,9 +77,12 @@ def _name(tensor: CountTensor, pair: tuple[int, int] | None, profiles: Sequence[
 
 
 def short_name(profile: Profile) -> str:
-    """Return the heaviest label, and the second one if the first has less than half; nothing if none stands out."""
-    if profile.empty or profile.even:
-        return ""
+    """Return the heaviest label, and the second one if the first has less than half; nothing if none stands out.
+
+    A seeded or frozen factor has its name.
+    """
+    if profile.known or profile.empty or profile.even:
+        return profile.known
     share_D = profile.share_D
     if profile.mode.kind == "time":
         # The stretch around the highest share, down to half of it; nothing if it has hardly more than others.
@@ -90,6 +96,8 @@ def short_name(profile: Profile) -> str:
 def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver: Profile) -> str:
     if sender.empty or receiver.empty:
         return ""
+    if sender.known or receiver.known:
+        return f"{short_name(sender) or 'everyone'} → {short_name(receiver) or 'everyone'}"
     sender_D, receiver_D = sender.share_D, receiver.share_D
     mode, before_numbers = sender.mode, f"{sender.mode.name}/{receiver.mode.name}"
     hub = _hub(tensor, pair, sender_D, receiver_D)

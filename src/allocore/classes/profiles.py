@@ -24,7 +24,7 @@ import numpy as np
 
 from allocore.classes.matching import directions, evenly_spaced, match
 from allocore.classes.names import class_names
-from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
+from allocore.classes.summary import ClassSummary, Support, factor_names, factors_in_use, profiles_of, shown_modes
 from allocore.errors import InputError
 from allocore.findings import Finding
 from allocore.kernels.elementary import Flags, Floats, Ints
@@ -135,8 +135,9 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
     """Return the summary of one draw; `source` names the draw."""
     record, classes = reader.record, reader.read(chain, draw)
     tensor, modes = record.tensor, shown_modes(record.tensor)
-    profiles = profiles_of(tensor, modes, zip(classes.profiles, strict=True))
-    factors = profiles_of(tensor, modes, zip(classes.factors, strict=True))
+    known = factor_names(record.spec, classes.location_CM) if record.spec.known else ()
+    profiles = profiles_of(tensor, modes, zip(classes.profiles, strict=True), known)
+    factors = profiles_of(tensor, modes, zip(classes.factors, strict=True), known)
     return ClassSummary(
         tensor=tensor,
         source=source,

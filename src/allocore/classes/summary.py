@@ -11,7 +11,7 @@ that sum to one over the observed rows. The two differ only if cells are missing
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
@@ -20,6 +20,7 @@ import numpy as np
 from allocore.errors import InputError
 from allocore.findings import Finding, sentences
 from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.model.spec import Spec
 from allocore.tensor.calendar import are_weeks, week_words
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import LabelKind, ModeLabels, are_numbers, label_kind
@@ -75,7 +76,10 @@ class ShownMode:
 
 @dataclass(frozen=True)
 class Profile:
-    """Shares of the rows of a mode, whether they are even, and intervals and medians (None for a single draw)."""
+    """Shares of the rows of a mode, whether they are even, and intervals and medians (None for a single draw).
+
+    `known` is the name of its factor, if that is seeded or frozen.
+    """
 
     mode: ShownMode
     share_D: Floats
@@ -83,6 +87,7 @@ class Profile:
     low_D: Floats | None = None
     high_D: Floats | None = None
     median_D: Floats | None = None
+    known: str = ""
 
     @cached_property
     def heaviest(self) -> Ints:
@@ -102,14 +107,15 @@ class Profile:
 
     def words(self, top: int) -> str:
         """Return the heaviest labels in words, such as "JFK 93%, EWR 6%". Weeks that follow one another are joined."""
+        name = f"{self.known}: " if self.known else ""
         if self.empty:
-            return "too small to tell"
+            return f"{name}too small to tell"
         if self.even:
-            return f"evenly over all {len(self.share_D)}"
+            return f"{name}evenly over all {len(self.share_D)}"
         named = self.top(top)
         if self.mode.are_weeks:
             named = self._stretches(np.isin(np.arange(len(self.share_D)), self.heaviest[: len(named)]))
-        return ", ".join(f"{label} {share:.0%}" for label, share in named)
+        return name + ", ".join(f"{label} {share:.0%}" for label, share in named)
 
     @property
     def even_words(self) -> str:
@@ -147,7 +153,8 @@ class Factor(Profile):
 
     def words(self, top: int) -> str:
         """Return the heaviest labels in words; an even factor has its extremes, because several factors may be even."""
-        return self.even_words if self.even and not self.empty else super().words(top)
+        name = f"{self.known}: " if self.known else ""
+        return name + self.even_words if self.even and not self.empty else super().words(top)
 
 
 class Support(NamedTuple):
@@ -323,14 +330,33 @@ def is_even(share_D: Floats) -> bool:
 
 
 def profiles_of(
-    tensor: CountTensor, modes: Sequence[ShownMode], tables: Iterable[tuple[Floats, ...]]
+    tensor: CountTensor,
+    modes: Sequence[ShownMode],
+    tables: Iterable[tuple[Floats, ...]],
+    known: Sequence[Sequence[str]] = (),
 ) -> tuple[tuple[Profile, ...], ...]:
-    """Return the profiles of C classes in each mode from tables (D, C): shares, and if known low, high and median."""
+    """Return the profiles of C classes in each mode from tables (D, C): shares, and if known low, high and median.
+
+    `known` has, for each mode, the names of the seeded or frozen factors of the classes.
+    """
     found = []
     for m, (mode, of_mode) in enumerate(zip(modes, tables, strict=True)):
         observed_D, columns = tensor.missing.observed_rows(m), zip(*(table_DC.T for table_DC in of_mode), strict=True)
-        found.append(tuple(Profile(mode, share_D, is_even(share_D[observed_D]), *rest) for share_D, *rest in columns))
+        profiles = [Profile(mode, share_D, is_even(share_D[observed_D]), *rest) for share_D, *rest in columns]
+        if known:
+            profiles = [replace(each, known=name) for each, name in zip(profiles, known[m], strict=True)]
+        found.append(tuple(profiles))
     return tuple(found)
+
+
+def factor_names(spec: Spec, location_CM: Ints | None) -> tuple[tuple[str, ...], ...]:
+    """Return, for each mode, the names of the seeded or frozen factors at some locations; "" for other factors."""
+    if location_CM is None:
+        return ()
+    named = [dict(enumerate(known.names)) for known in spec.known]
+    return tuple(
+        tuple(names.get(k, "") for k in column) for names, column in zip(named, location_CM.T.tolist(), strict=False)
+    )
 
 
 def factors_in_use(
@@ -344,7 +370,7 @@ def factors_in_use(
             places = np.flatnonzero(number_C == number)
             own = own_C[places[0]]
             factors[number] = Factor(
-                own.mode, own.share_D, own.even, own.low_D, own.high_D, own.median_D,
+                own.mode, own.share_D, own.even, own.low_D, own.high_D, own.median_D, own.known,
                 number=number, classes=tuple(places.tolist()), mass=float(share_C[places].sum()),
             )  # fmt: skip
         found.append(factors)

@@ -7,6 +7,9 @@ known weight of the row, or 1. With its factor integrated out, a count is negati
 makes its conditional a gamma: Zhou and Carin (2015), after Escobar and West (1995). The draw comes directly before that
 of the factors (factors.py), which brings back what is integrated out here.
 
+In a seeded factor (model/known.py), e is e u[d] in the first line, and the logarithm in the second is multiplied by
+u[d]. Frozen factors, which have no prior, are left out of both sums.
+
 Only the sum of l matters, and kernels/chinese_restaurant.py draws it directly: customer i of all restaurants at once.
 Cost: D * (Q + factors in use), and sorting the counts.
 """
@@ -46,36 +49,38 @@ def draw_concentration(
     mode, y_DQ, exposure_DQ = view
     classes = ClassesOfMode.of(state, mode)
     y_DU, log_D = np.empty((len(y_DQ), len(classes.used_U)), dtype=np.int64), np.empty(len(y_DQ))
-    f0_D = spec.factor_rates(mode, len(y_DQ))
+    f0_D, known = spec.factor_rates(mode, len(y_DQ)), spec.known_in(mode)
+    u_DU = known.multipliers(len(y_DQ), known.kinds(spec.core_shape[mode])[classes.used_U])
     layout.workers.run(
         [
-            partial(_sum_rows, *cut, f0_D, y_DQ, exposure_DQ, classes, y_DU, log_D)
+            partial(_sum_rows, *cut, f0_D, u_DU, y_DQ, exposure_DQ, classes, y_DU, log_D)
             for cut in layout.workers.ranges(len(y_DQ), _ROWS_PER_THREAD)
         ]
     )
-    counts_J, rng = _in_order(y_DU), scratch()
+    rng, present, tables = scratch(), float(state.concentrations_M[mode]), 0
     seek(rng, key.stream(Step.CONCENTRATION, mode), 0)
-    present = float(state.concentrations_M[mode])
-    tables = crt_sum(rng, counts_J, np.cumsum(counts_J), present, np.empty(SCRATCH, dtype=np.int64))
+    for u in (1.0, 1.0 + known.seed_weight) if known.seeds else (1.0,):
+        counts_J = _in_order(y_DU[u_DU == u])
+        tables += crt_sum(rng, counts_J, np.cumsum(counts_J), u * present, np.empty(SCRATCH, dtype=np.int64))
     concentrations_M = state.concentrations_M.copy()
     drawn = exp_of(log_gamma(rng, spec.s0 + tables, spec.t0 + float(log_D.sum())))
     concentrations_M[mode] = max(float(drawn), _LEAST)
     return replace(state, concentrations_M=concentrations_M), ConcentrationInfo(int(tables))
 
 
-def _in_order(y_DU: Ints) -> Ints:
+def _in_order(y_J: Ints) -> Ints:
     """The counts above zero, smallest first. Most are small, and counting them is quicker than sorting."""
-    how_many = np.bincount(np.minimum(y_DU, _SMALL).ravel(), minlength=_SMALL + 1)
+    how_many = np.bincount(np.minimum(y_J, _SMALL), minlength=_SMALL + 1)
     small_J = np.repeat(np.arange(1, _SMALL), how_many[1:_SMALL])
-    return np.concatenate([small_J, np.sort(y_DU[y_DU >= _SMALL])])
+    return np.concatenate([small_J, np.sort(y_J[y_J >= _SMALL])])
 
 
 @kernel
 def _sum_rows(
-    first: int, last: int, f0_D: Floats, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, y_DU: Ints,
-    log_D: Floats,
+    first: int, last: int, f0_D: Floats, u_DU: Floats, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode,
+    y_DU: Ints, log_D: Floats,
 ) -> None:  # fmt: skip
-    """Fill rows `first` to `last` of `y_DU`, and of `log_D`, the sums of ln(1 + X / f0_D)."""
+    """Fill rows `first` to `last` of `y_DU`, and of `log_D`, the sums of u ln(1 + X / f0_D)."""
     core_Q, place_Q, _ = classes
     exposure_U = np.empty(y_DU.shape[1])
     for d in range(first, last):
@@ -87,6 +92,9 @@ def _sum_rows(
             exposure_U[place_Q[q]] += core_Q[q] * exposure_DQ[d, q]
         total, product = 0.0, 1.0
         for k in range(exposure_U.size):
+            if u_DU[d, k] != 1.0:
+                total += u_DU[d, k] * log(1.0 + exposure_U[k] / f0_D[d])
+                continue
             product *= 1.0 + exposure_U[k] / f0_D[d]
             if product > 1e150:  # one logarithm for many factors
                 total += log(product)

@@ -3,7 +3,8 @@
     phi[d, k] ~ Gamma( e0 + sum_{q at k} y[d, q],  f0 / w[d] + sum_{q at k} X[d, q] )
 
 for the factors that some class uses, where w[d] is the known weight of the row, or 1 (model/spec.py). The others are
-integrated out and have no value. Cost: D * (Q + factors in use).
+integrated out and have no value. In a seeded factor, e0 is e0 u[d]; a frozen one stays as it is (model/known.py).
+Cost: D * (Q + factors in use).
 
 X is the exposure: how many latent counts to expect from class q in row d per unit of its factor entry,
 
@@ -52,7 +53,8 @@ _ROWS_PER_THREAD = 8
 class Priors(NamedTuple):
     """Priors of core values (a0, b0) and factors (e0, f0_D, the rate of each row, whose geometric mean is `f0`).
 
-    `log_rising_Y` tabulates ln G(e0 + y) - ln G(e0).
+    `log_rising_Y` tabulates ln G(e0 + y) - ln G(e0). For the factors of each kind from 0 (model/known.py), `more_GD` is
+    what the shape of the prior has beyond e0: nothing for kind 0, and e0 (u - 1) for a seed.
     """
 
     a0: float
@@ -61,12 +63,14 @@ class Priors(NamedTuple):
     f0: float
     f0_D: Floats
     log_rising_Y: Floats
+    more_GD: Floats
 
     @classmethod
     def of(cls, spec: Spec, state: State, mode: int) -> "Priors":
         """The priors of a model in one mode; the state has e0 if it is learned, and p, which scales b0."""
-        e0, f0_D = spec.concentration(mode, state.concentrations_M), spec.factor_rates(mode, len(state.log_phi[mode]))
-        return cls(spec.a0, spec.core_rate(state.dispersion), e0, spec.mean_factor_rate(mode), f0_D, _log_rising(e0))
+        rows, e0 = len(state.log_phi[mode]), spec.concentration(mode, state.concentrations_M)
+        b0, f0, f0_D = spec.core_rate(state.dispersion), spec.mean_factor_rate(mode), spec.factor_rates(mode, rows)
+        return cls(spec.a0, b0, e0, f0, f0_D, _log_rising(e0), e0 * spec.known_in(mode).seeded(rows))
 
 
 @lru_cache(maxsize=64)
@@ -102,25 +106,31 @@ def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeV
     mode, y_DQ, exposure_DQ = view
     log_phi_DK, classes = np.empty_like(state.log_phi[mode]), ClassesOfMode.of(state, mode)
     priors, stream = Priors.of(spec, state, mode), key.stream(Step.FACTOR, mode)
+    kinds_U = spec.known_in(mode).kinds(spec.core_shape[mode])[classes.used_U]
     layout.workers.run(
         [
-            partial(_draw_rows, *cut, priors.e0, priors.f0_D, y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
+            partial(_draw_rows, *cut, priors, kinds_U, y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
             for cut in layout.workers.ranges(len(log_phi_DK), _ROWS_PER_THREAD)
         ]
     )
+    frozen = len(spec.known_in(mode).frozen)
+    log_phi_DK[:, :frozen] = state.log_phi[mode][:, :frozen]
     return state.with_factors(mode, log_phi_DK), FactorInfo(len(classes.used_U))
 
 
 @kernel
 def _draw_rows(
-    first: int, last: int, e0: float, f0_D: Floats, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode,
+    first: int, last: int, priors: Priors, kinds_U: Ints, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode,
     stream: Words, rng: Words, log_phi_DK: Floats,
 ) -> None:  # fmt: skip
     core_Q, place_Q, used_U = classes
+    e0, f0_D, more_GD = priors.e0, priors.f0_D, priors.more_GD
     shape_U, rate_U, log_U = np.empty(used_U.size), np.empty(used_U.size), np.empty(used_U.size)
     work_2U = np.empty((2, used_U.size))
     for d in range(first, last):
         conditional_of_row(e0, f0_D[d], y_DQ[d], exposure_DQ[d], core_Q, place_Q, shape_U, rate_U)
+        for u in range(used_U.size):
+            shape_U[u] += more_GD[max(kinds_U[u], 0), d]
         seek(rng, stream, d)
         log_gammas(rng, shape_U, rate_U, work_2U, log_U)
         for k in range(log_phi_DK.shape[1]):

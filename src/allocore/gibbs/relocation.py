@@ -27,6 +27,10 @@ The paper conditions on the core value, and on a prior draw of each unused facto
 prior draw never fits the data. And given its core value, a class with many counts only takes factors of a scale similar
 to its present one, and a class without counts stays where few counts are expected.
 
+A seeded factor that no other class uses (model/known.py) is a candidate by itself: "a factor of its own" with U = 1
+and e0 u[d] for e0. The U factors are then those without a seed, and the Metropolis-Hastings step is also made from one
+factor of its own to another. A frozen factor is scored as one in use, even if n_k is 0, and is never integrated out.
+
 If the mode is tied to another (tied.py), n_k also counts the locations in the other mode, that of class q included, and
 a factor is in use if any class uses it in either mode. R has the factor of class q in the other mode in it. Nothing
 else changes: as the diagonal is missing, R[d, q] does not depend on row d of that factor, and a factor of its own is
@@ -45,11 +49,12 @@ import numpy as np
 from allocore.gibbs.factors import ModeView, Priors
 from allocore.gibbs.layout import Layout
 from allocore.kernels.distributions import categorical_from_logs, log_gamma, log_gammas
-from allocore.kernels.elementary import Floats, Ints, exp_of, lane_exp, lane_log
+from allocore.kernels.elementary import Flags, Floats, Ints, exp_of, lane_exp, lane_log
 from allocore.kernels.jit import inlined, kernel, part
 from allocore.kernels.random import Key, Step, Words, scratch, seek, uniform
 from allocore.kernels.simd import FIRST, LANES, SECOND, dot_of_rows, padded, padded_columns, sum_rows
 from allocore.kernels.workers import Workers
+from allocore.model.known import FROZEN
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
@@ -60,6 +65,8 @@ _MOST = 700.0  # exp of anything larger may overflow
 _NEAR = 0.1  # how near to the top the fit must end, relative to the width of the density
 # The rows of a table over the rows of the mode, from which the fit makes its sums.
 _COUNT, _EXPOSURE, _SHAPE, _ONE, _SHARE, _REST, _WEIGHT = np.arange(7)
+# The places of what the others read most in a `CollapsedFit`.
+_LEFT, _LOG_INTEGRAL, _LOG_GAMMA_LEFT = 0, 4, 5
 
 
 class RelocationInfo(NamedTuple):
@@ -100,32 +107,35 @@ class ByClass(NamedTuple):
 class Scores(NamedTuple):
     """Scores without the prior, and sums of phi R, of the factors in use; later columns are for factors taken later.
 
-    A row of `fits_QF` is a `CollapsedFit`. Classes that are not included have scores of zero.
+    A row of `fits_QGF` is a `CollapsedFit`, for each kind of factor from 0: without a seed, and with each of the seeds.
+    Classes that are not included have scores of zero.
     """
 
     scores_QK: Floats
     exposure_QK: Floats
-    fits_QF: Floats
+    fits_QGF: Floats
 
 
 class _Places(NamedTuple):
-    """Factors by their place in `factors_K`: those in use come first, so that no loop runs over the others.
+    """Factors by their place in `factors_K`: candidates by number come first, so that no loop runs over the others.
 
-    `others_K` has the number of locations at each place, without that of the class that moves.
+    `others_K` has the number of locations at each place, without that of the class that moves, and `kinds_K` the kinds.
     """
 
     factors_K: Ints
     places_Q: Ints
     others_K: Ints
+    kinds_K: Ints
 
     @classmethod
-    def of(cls, state: State, mode: int, sharing: tuple[int, ...]) -> "_Places":
+    def of(cls, spec: Spec, state: State, mode: int) -> "_Places":
         """The places of a mode, in which all modes that share its factors count."""
-        used_K = state.used(sharing)
-        factors_K = np.concatenate([np.flatnonzero(used_K), np.flatnonzero(~used_K)])
+        sharing, candidate_K = spec.sharing(mode), _candidates(spec, state, mode)
+        factors_K = np.concatenate([np.flatnonzero(candidate_K), np.flatnonzero(~candidate_K)])
         place_K = np.argsort(factors_K)
         others_K = np.bincount(place_K[state.subs_QM[:, sharing]].ravel(), minlength=len(factors_K))
-        return cls(factors_K, place_K[state.subs_QM[:, mode]], others_K)
+        kinds_K = spec.known_in(mode).kinds(len(factors_K))[factors_K]
+        return cls(factors_K, place_K[state.subs_QM[:, mode]], others_K, kinds_K)
 
 
 class _Drawn(NamedTuple):
@@ -142,7 +152,7 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
     """A new state in which every class is relocated in one mode and has a new core value."""
     mode, rows = view.mode, ByClass.of(view, layout.workers)
     sharing = spec.sharing(mode)
-    places, used = _Places.of(state, mode, sharing), int(state.used(sharing).sum())
+    places, used = _Places.of(spec, state, mode), int(_candidates(spec, state, mode).sum())
     drawn = _Drawn(state.log_core_Q.copy(), state.log_phi[mode].copy())
     streams = _RelocationStreams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
     scores = location_scores(layout, spec, state, mode, rows)
@@ -157,17 +167,23 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
     return changed, RelocationInfo(moved, proposed, accepted)
 
 
+def _candidates(spec: Spec, state: State, mode: int) -> Flags:
+    """Which factors are candidates by number, (K): those in use and the known ones."""
+    kinds_K = spec.known_in(mode).kinds(spec.core_shape[mode])
+    return np.asarray(state.used(spec.sharing(mode)) | (kinds_K != 0))
+
+
 def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: ByClass) -> Scores:
     """The scores of all classes, without the prior."""
     # Rows without counts are summed with a weight of zero, which must not meet an infinite number.
-    log_phi_DL = np.maximum(padded_columns(state.log_phi[mode][:, state.used(spec.sharing(mode))]), _LEAST_LOG)
+    log_phi_DL = np.maximum(padded_columns(state.log_phi[mode][:, _candidates(spec, state, mode)]), _LEAST_LOG)
     priors, phi_DL = Priors.of(spec, state, mode), exp_of(log_phi_DL)
     scores_QK, exposure_QK = np.empty((2, spec.budget, padded(spec.core_shape[mode], LANES)))
-    scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, len(CollapsedFit._fields))))
+    scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, len(priors.more_GD), len(CollapsedFit._fields))))
     cuts = layout.workers.ranges(spec.budget, _CLASSES_PER_THREAD)
     layout.workers.run([partial(_score_classes, *cut, rows, priors, log_phi_DL, phi_DL, scores) for cut in cuts])
     left_out_Q = np.flatnonzero(~state.included())
-    scores_QK[left_out_Q], scores.fits_QF[left_out_Q] = 0.0, 0.0
+    scores_QK[left_out_Q], scores.fits_QGF[left_out_Q] = 0.0, 0.0
     return scores
 
 
@@ -177,7 +193,7 @@ def _score_classes(
 ) -> None:
     """Fill the scores of classes `first` to `last`, two at a time: of factors in use, and of a factor of their own."""
     y_QD, exposure_QD = rows
-    scores_QK, exposure_QK, fits_QF = scores
+    scores_QK, exposure_QK, fits_QGF = scores
     b0, all_D = priors.b0, np.arange(y_QD.shape[1])
     counted_D = np.empty(all_D.size, dtype=np.int64)
     for q in range(first, last, 2):
@@ -188,10 +204,11 @@ def _score_classes(
         sum_rows(phi_DL, all_D, all_D.size, exposure_QD, q, r, exposure_QK)
         sum_rows(log_phi_DL, counted_D, counted, y_QD, q, r, scores_QK)
         for c in range(q, r + 1):
-            fit = fit_collapsed(y_QD[c], exposure_QD[c], priors)
-            for i in range(fits_QF.shape[1]):
-                fits_QF[c, i] = fit[i]
-            left, log_gamma_left = fit.left, fit.log_gamma_left  # left is a0 + y_q
+            for kind in range(fits_QGF.shape[1]):
+                fit = fit_collapsed(y_QD[c], exposure_QD[c], priors, kind)
+                for i in range(fits_QGF.shape[2]):
+                    fits_QGF[c, kind, i] = fit[i]
+            left, log_gamma_left = fits_QGF[c, 0, _LEFT], fits_QGF[c, 0, _LOG_GAMMA_LEFT]  # left is a0 + y_q
             for u in range(phi_DL.shape[1]):
                 scores_QK[c, u] += log_gamma_left - left * lane_log(b0 + exposure_QK[c, u])
 
@@ -206,83 +223,96 @@ def _move_classes(
     Writes to `places`, to `drawn` and to the scores of newly taken factors. `used` is the number of places that are or
     were in use.
     """
-    scores_QK, exposure_QK, fits_QF = scores
+    scores_QK, exposure_QK, fits_QGF = scores
     y_QD, exposure_QD = rows
-    factors_K, places_Q, others_K = places
+    factors_K, places_Q, others_K, kinds_K = places
     log_core_Q, log_phi_DK = drawn
     weights, log_prior = np.empty(others_K.size + 1), np.empty(others_K.sum() + 1)
     for n in range(log_prior.size):
         log_prior[n] = log(n + alpha) if n > 0 else -np.inf  # a factor that no other class uses is integrated out
     free, proposed, accepted = others_K.size - used, 0, 0
     for q in range(places_Q.size):
-        home, fit = places_Q[q], _fit_at(fits_QF, q)
+        home = places_Q[q]
         others_K[home] -= 1
-        has_own = others_K[home] == 0
-        free += int(has_own)
+        own = kinds_K[home] if others_K[home] == 0 else FROZEN
+        free += int(own == 0)
         for k in range(used):
             weights[k] = log_prior[others_K[k]] + scores_QK[q, k]
-        weights[used] = log(free * alpha) + fit.log_integral if free > 0 else -np.inf
+            if others_K[k] == 0 and kinds_K[k] != 0:
+                frozen = kinds_K[k] == FROZEN
+                weights[k] = log(alpha) + (scores_QK[q, k] if frozen else fits_QGF[q, kinds_K[k], _LOG_INTEGRAL])
+        weights[used] = log(free * alpha) + fits_QGF[q, 0, _LOG_INTEGRAL] if free > 0 else -np.inf
         seek(rng, streams.choices, q)
         choice = categorical_from_logs(rng, weights, used + 1)
-        new = choice == used
-        exposure = 0.0 if new else exposure_QK[q, choice]
+        new = 0 if choice == used else kinds_K[choice] if others_K[choice] == 0 else FROZEN
+        exposure = 0.0 if choice == used else exposure_QK[q, choice]
         stays, log_core = _core_at(
-            has_own, new, exposure, log_core_Q[q], y_QD[q], exposure_QD[q], priors, fit, rng
+            own, new, exposure, log_core_Q[q], y_QD[q], exposure_QD[q], priors, fits_QGF[q], rng
         )  # fmt: skip
-        proposal = new != has_own and log_core_Q[q] > -np.inf
+        proposal = new != own and log_core_Q[q] > -np.inf
         proposed += int(proposal)
         accepted += int(proposal and not stays)
         if stays:
             others_K[home] += 1
-            free -= int(has_own)
+            free -= int(own == 0)
             continue
-        if new:
-            choice, used = _take(int(uniform(rng) * free), used, factors_K, others_K)
-            k = factors_K[choice]
-            seek(rng, streams.entries, q)
-            _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors.e0, priors.f0_D, rng, log_phi_DK)
-            _score_column(q + 1, choice, k, rows, priors, drawn, scores)
-        elif has_own:
+        if own >= 0:
             for d in range(log_phi_DK.shape[0]):
                 log_phi_DK[d, factors_K[home]] = -np.inf
-        free -= int(new)
+        if choice == used:
+            choice, used = _take(int(uniform(rng) * free), used, places)
+            free -= 1
+        if new >= 0:
+            k = factors_K[choice]
+            seek(rng, streams.entries, q)
+            _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors, new, rng, log_phi_DK)
+            _score_column(q + 1, choice, k, rows, priors, drawn, scores)
         others_K[choice] += 1
         places_Q[q], log_core_Q[q] = choice, log_core
     return proposed, accepted
 
 
 @inlined
-def _fit_at(fits_QF: Floats, q: int) -> CollapsedFit:
-    return CollapsedFit(fits_QF[q, 0], fits_QF[q, 1], fits_QF[q, 2], fits_QF[q, 3], fits_QF[q, 4], fits_QF[q, 5])
+def _fit_at(fits_GF: Floats, kind: int) -> CollapsedFit:
+    return CollapsedFit(
+        fits_GF[kind, 0], fits_GF[kind, 1], fits_GF[kind, 2], fits_GF[kind, 3], fits_GF[kind, 4], fits_GF[kind, 5]
+    )
 
 
 @part
 def _core_at(
-    has_own: bool, new: bool, exposure: float, before: float, y_D: Floats, exposure_D: Floats, priors: Priors,
-    fit: CollapsedFit, rng: Words,
+    own: int, new: int, exposure: float, before: float, y_D: Floats, exposure_D: Floats, priors: Priors,
+    fits_GF: Floats, rng: Words,
 ) -> tuple[bool, float]:  # fmt: skip
     """Whether a class stays where it is after all; if not, its log core value at the chosen factor.
 
-    `new`: it chose a factor of its own. `has_own`: it has one already. `exposure`: its exposure at a factor in use.
+    `new` is the kind of the factor of its own that it chose, and `own` of that which it has; both are negative for a
+    factor that is not integrated out. `exposure` is its exposure at such a factor.
     """
-    if (has_own and new) or before == -np.inf:
-        return has_own and new, before
-    if new:
+    same = new == own and own >= 0
+    if same or before == -np.inf:
+        return same, before
+    after, correction = 0.0, 0.0
+    if new >= 0:
+        fit = _fit_at(fits_GF, new)
         after = draw_collapsed(rng, fit)
-        return not log(uniform(rng)) < log_correction(after, y_D, exposure_D, priors, fit), after
-    if has_own and not log(uniform(rng)) < -log_correction(before, y_D, exposure_D, priors, fit):
+        correction += log_correction(after, y_D, exposure_D, priors, new, fit)
+    if own >= 0:
+        correction -= log_correction(before, y_D, exposure_D, priors, own, _fit_at(fits_GF, own))
+    if new != own and not log(uniform(rng)) < correction:
         return True, before
-    return False, log_gamma(rng, fit.left, priors.b0 + exposure)
+    return False, after if new >= 0 else log_gamma(rng, fits_GF[0, _LEFT], priors.b0 + exposure)
 
 
 @part
-def _take(n: int, used: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]:
-    """Take the n-th free factor; returns its place, and the number of places that are or were in use.
+def _take(n: int, used: int, places: _Places) -> tuple[int, int]:
+    """Take the n-th free factor without a seed; returns its place, and the number of candidates by number.
 
     A factor that was never in use is swapped to the first place after those that are or were.
     """
+    factors_K, others_K = places.factors_K, places.others_K
     for k in range(others_K.size):
-        if others_K[k] == 0:
+        if others_K[k] == 0 and places.kinds_K[k] == 0:
             if n == 0:
                 if k < used:
                     return k, used
@@ -294,12 +324,13 @@ def _take(n: int, used: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]
 
 @part
 def _draw_column(
-    k: int, core: float, y_D: Floats, exposure_D: Floats, e0: float, f0_D: Floats, rng: Words, log_phi_DK: Floats
+    k: int, core: float, y_D: Floats, exposure_D: Floats, priors: Priors, kind: int, rng: Words, log_phi_DK: Floats
 ) -> None:
     """Draw factor k, which only one class uses now."""
     shape_D, rate_D, log_D = np.empty(y_D.size), np.empty(y_D.size), np.empty(y_D.size)
     for d in range(y_D.size):
-        shape_D[d], rate_D[d] = e0 + y_D[d], f0_D[d] + core * exposure_D[d]
+        shape_D[d] = priors.e0 + y_D[d] + priors.more_GD[kind, d]
+        rate_D[d] = priors.f0_D[d] + core * exposure_D[d]
     log_gammas(rng, shape_D, rate_D, np.empty((2, y_D.size)), log_D)
     for d in range(y_D.size):
         log_phi_DK[d, k] = log_D[d]
@@ -309,7 +340,7 @@ def _draw_column(
 def _score_column(first: int, place: int, k: int, rows: ByClass, priors: Priors, drawn: _Drawn, scores: Scores) -> None:
     """Score the new factor k, in the column `place`, for the classes that have not moved yet."""
     y_QD, exposure_QD = rows
-    scores_QK, exposure_QK, fits_QF = scores
+    scores_QK, exposure_QK, fits_QGF = scores
     log_core_Q, log_phi_DK = drawn
     column_2D, b0 = np.empty((2, log_phi_DK.shape[0])), priors.b0
     for d in range(log_phi_DK.shape[0]):
@@ -317,9 +348,8 @@ def _score_column(first: int, place: int, k: int, rows: ByClass, priors: Priors,
     for q in range(first, log_core_Q.size):
         exposure, score = dot_of_rows(exposure_QD, q, column_2D, SECOND), 0.0
         if log_core_Q[q] > -np.inf:
-            fit = _fit_at(fits_QF, q)
-            score = dot_of_rows(y_QD, q, column_2D, FIRST) + fit.log_gamma_left
-            score -= fit.left * log(b0 + exposure)
+            score = dot_of_rows(y_QD, q, column_2D, FIRST) + fits_QGF[q, 0, _LOG_GAMMA_LEFT]
+            score -= fits_QGF[q, 0, _LEFT] * log(b0 + exposure)
         exposure_QK[q, place], scores_QK[q, place] = exposure, score
 
 
@@ -330,15 +360,17 @@ def log_core_integral(total: float, exposure: float, a0: float, b0: float) -> fl
 
 
 @kernel
-def fit_collapsed(y_D: Floats, exposure_D: Floats, priors: Priors) -> CollapsedFit:
-    """Fit the ratio of gammas by Newton's method, starting from the core value for factors equal to their mean e0 / f0.
+def fit_collapsed(y_D: Floats, exposure_D: Floats, priors: Priors, kind: int = 0) -> CollapsedFit:
+    """Fit the ratio of gammas by Newton's method, starting from the core value for factors equal to e0 / f0.
 
-    It ends when the top is known well within the width of the density. It depends only on what is given.
+    The factor is of this kind. It ends when the top is known well within the width of the density. It depends only on
+    what is given.
     """
-    a0, b0, e0, f0, f0_D, _ = priors
+    a0, b0, e0, f0, f0_D, _, more_GD = priors
     work = np.empty((7, y_D.size))
     for d in range(y_D.size):
-        work[_COUNT, d], work[_EXPOSURE, d], work[_SHAPE, d], work[_ONE, d] = y_D[d], exposure_D[d], e0 + y_D[d], 1.0
+        work[_COUNT, d], work[_EXPOSURE, d], work[_ONE, d] = y_D[d], exposure_D[d], 1.0
+        work[_SHAPE, d] = e0 + y_D[d] + more_GD[kind, d]
     left = a0 + dot_of_rows(work, _COUNT, work, _ONE)
     top, right = log(left / (b0 + e0 / f0 * dot_of_rows(work, _EXPOSURE, work, _ONE))), left
     for _ in range(_MOST_STEPS):
@@ -356,9 +388,9 @@ def fit_collapsed(y_D: Floats, exposure_D: Floats, priors: Priors) -> CollapsedF
         if abs(slope) < _NEAR * sqrt(curvature):
             break
         top += min(max(slope / curvature, -3.0), 3.0)
-    height, log_gamma_left = _log_density(top, left, y_D, exposure_D, priors), lgamma(left)
+    height, log_gamma_left = _log_density(top, left, y_D, exposure_D, priors, kind), lgamma(left)
     log_peak = _log_ratio_density(top, left, right, top, log_gamma_left)
-    log_integral = _log_constant(y_D, priors) + height - log_peak
+    log_integral = _log_constant(y_D, priors, kind) + height - log_peak
     return CollapsedFit(left, right, top, height, log_integral, log_gamma_left)
 
 
@@ -369,32 +401,37 @@ def draw_collapsed(rng: Words, fit: CollapsedFit) -> float:
 
 
 @kernel
-def log_correction(log_core: float, y_D: Floats, exposure_D: Floats, priors: Priors, fit: CollapsedFit) -> float:
+def log_correction(
+    log_core: float, y_D: Floats, exposure_D: Floats, priors: Priors, kind: int, fit: CollapsedFit
+) -> float:
     """ln f - ln g at a log core value, relative to the top: what Metropolis-Hastings corrects for."""
     left, right, top, height, _, log_gamma_left = fit
-    gained = _log_density(log_core, left, y_D, exposure_D, priors) - height
+    gained = _log_density(log_core, left, y_D, exposure_D, priors, kind) - height
     log_peak = _log_ratio_density(top, left, right, top, log_gamma_left)
     return gained - _log_ratio_density(log_core, left, right, top, log_gamma_left) + log_peak
 
 
 @part
-def _log_density(log_core: float, left: float, y_D: Floats, exposure_D: Floats, priors: Priors) -> float:
+def _log_density(log_core: float, left: float, y_D: Floats, exposure_D: Floats, priors: Priors, kind: int) -> float:
     """h(t); `left` is a0 + y_q."""
     core, f0_D = exp(min(log_core, _MOST)), priors.f0_D
     work = np.empty((2, y_D.size))
     for d in range(y_D.size):
-        work[0, d] = priors.e0 + y_D[d]
+        work[0, d] = priors.e0 + y_D[d] + priors.more_GD[kind, d]
         work[1, d] = lane_log(f0_D[d] + core * exposure_D[d])
     return left * log_core - priors.b0 * core - dot_of_rows(work, FIRST, work, SECOND)
 
 
 @part
-def _log_constant(y_D: Floats, priors: Priors) -> float:
+def _log_constant(y_D: Floats, priors: Priors, kind: int) -> float:
     """ln C."""
     e0, log_rising_Y = priors.e0, priors.log_rising_Y
     constant, log_gamma_e0 = y_D.size * e0 * log(priors.f0), lgamma(e0)
     for d in range(y_D.size):
-        if y_D[d] < log_rising_Y.size:
+        more = priors.more_GD[kind, d]
+        if more > 0.0:
+            constant += more * log(priors.f0_D[d]) + lgamma(e0 + more + y_D[d]) - lgamma(e0 + more)
+        elif y_D[d] < log_rising_Y.size:
             constant += log_rising_Y[int(y_D[d])]
         else:
             constant += lgamma(e0 + y_D[d]) - log_gamma_e0

@@ -20,6 +20,10 @@ and Neal 2004; Green and Richardson 2001). For a class q that holds counts,
 Why: a class at a factor that is a mixture of two others, say of two communities, can explain the data as well as two
 classes at these two factors. A move of a single class cannot leave such a state.
 
+A known factor (model/known.py) that no other class uses takes no part: a class at one is not split, and a merged class
+does not choose one. Neither step has a way back that is proposed, so both are left to relocation.py, and what remains
+is exact.
+
 If the mode is tied to another (tied.py), n counts the locations in both, also that of q and of r in the other one, and
 a factor is in use if any class uses it in either mode. Nothing else changes: as the diagonal is missing, R[d] does not
 depend on row d, and a factor of its own is not in R at all. In the way back, r still moves to the factor that a random
@@ -115,6 +119,7 @@ class Draft:
     log_phi_DK: Floats
     phi_DK: Floats
     classes_MK: Ints  # how many classes are at each factor
+    kinds_K: Ints  # of the factors of this mode
     tied: tuple[int, int] | None
 
     @classmethod
@@ -147,8 +152,13 @@ class Draft:
             log_phi_DK=log_phi_DK,
             phi_DK=phi_DK,
             classes_MK=classes_MK,
+            kinds_K=spec.known_in(mode).kinds(spec.core_shape[mode]),
             tied=spec.tied,
         )
+
+    def free(self, others_K: Ints) -> Flags:
+        """Which factors of this mode are integrated out: those that are not known, and used by no other class."""
+        return np.asarray((others_K == 0) & (self.kinds_K == 0))
 
     def state(self, before: State) -> State:
         """The state of the draft, which was made from `before`."""
@@ -298,21 +308,23 @@ def _partners(draft: Draft, q: int, factor: int) -> Flags:
 def _pair(draft: Draft, q: int, r: int) -> Pair | None:
     """The pair of q and r, or None if a move could not be undone.
 
-    Others must use two factors here, and those of r: if r has no counts, a merge must be able to send it there.
+    Others must use two factors here, and those of r: if r has no counts, a merge must be able to send it there. If the
+    factor of q is known, they must use it, too.
     """
     mode, others_MK = draft.mode, draft.classes_MK.copy()
     at_r = np.arange(len(others_MK)), draft.subs_QM[r]
     others_MK[at_r] -= 1
-    others_MK[mode, draft.subs_QM[q, mode]] -= 1
+    home = draft.subs_QM[q, mode]
+    others_MK[mode, home] -= 1
     others_K = others_MK[list(draft.sharing)].sum(axis=0)[: draft.phi_DK.shape[1]]
-    used_U, others_of_r = np.flatnonzero(others_K), others_MK[at_r]
+    used_U, free_K, others_of_r = np.flatnonzero(others_K), draft.free(others_K), others_MK[at_r]
     if draft.y_Q[r] > 0:
         others_of_r[mode] = others_K[draft.subs_QM[r, mode]]
-    if len(used_U) < 2 or not others_of_r.all():
+    if len(used_U) < 2 or not others_of_r.all() or not (others_K[home] or free_K[home]):
         return None
     y_D, exposure_D, alpha = draft.y_QD[q] + draft.y_QD[r], draft.exposure_QD[q], draft.alpha_M[mode]
     explained = explain(y_D, exposure_D, draft.priors, used_U, draft.phi_DK, draft.log_phi_DK)
-    fit, free = fit_collapsed(y_D, exposure_D, draft.priors), draft.phi_DK.shape[1] - len(used_U)
+    fit, free = fit_collapsed(y_D, exposure_D, draft.priors), int(free_K.sum())
     own = log(free * alpha) + fit.log_integral if free else -inf
     scores = np.append(explained.scores_U + log_of(others_K[used_U] + alpha), own)
     return Pair(q, r, others_MK, others_K, y_D, used_U, explained.weights_U, explained.exposure_U, scores, fit)
@@ -367,7 +379,7 @@ def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
     if choice < len(pair.used_U):
         factor, log_core = pair.used_U[choice], nan
     else:
-        factor = _one_of(pair.others_K == 0, rng)
+        factor = _one_of(draft.free(pair.others_K), rng)
         log_core = draw_collapsed(rng, pair.fit)
     modes, budget = range(len(draft.alpha_M)), len(draft.y_Q)
     excluded = {m: sorted((pair.q, pair.r)) if m == draft.mode else [pair.r] for m in modes}
@@ -384,7 +396,7 @@ def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
     log_weight = float(np.logaddexp.reduce(pair.scores))
     log_weight += log_core_integral(0.0, merged.exposure_r, draft.priors.a0, draft.priors.b0)
     if pair.others_K[merged.factor] == 0:
-        log_weight += log_correction(merged.log_core, pair.y_D, draft.exposure_QD[pair.q], draft.priors, pair.fit)
+        log_weight += log_correction(merged.log_core, pair.y_D, draft.exposure_QD[pair.q], draft.priors, 0, pair.fit)
     factors_M = draft.subs_QM[merged.away_M, np.arange(len(draft.alpha_M))]
     others_M = _others_at(draft, pair, merged.factor, factors_M)
     for m, factor in enumerate(factors_M):

@@ -30,6 +30,9 @@ density, up to a constant,
 
 Slice sampling with stepping out and shrinkage (Neal 2003) is exact.
 
+In a seeded factor (model/known.py), e0 is e0 u[v], and so is e in the density; a frozen one stays as it is, and has no
+part in the density.
+
 Schein et al. (2016) share factors between senders and receivers in Bayesian Poisson Tucker decomposition.
 """
 
@@ -48,6 +51,7 @@ from allocore.kernels.elementary import Floats, Ints, lane_exp, lane_log, log_of
 from allocore.kernels.exposure_sums import PairPatterns
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Key, Step, Words, scratch, seek, uniform
+from allocore.model.known import FROZEN
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
@@ -65,14 +69,18 @@ class TiedConcentrationInfo(NamedTuple):
 def draw_tied_concentration(key: Key, spec: Spec, state: State) -> tuple[State, TiedConcentrationInfo]:
     """Draw the concentration of the tied modes given their factors."""
     first, second = spec.tied or (0, 0)
-    log_phi_VU = state.log_phi[first][:, state.used((first, second))]
-    entries = log_phi_VU.size
+    log_phi_VK, known, used_K = state.log_phi[first], spec.known_in(first), state.used((first, second))
+    used_K[: len(known.frozen)] = False
+    log_phi_VU, u_VU = log_phi_VK[:, used_K], known.multipliers(len(log_phi_VK), known.kinds(len(used_K))[used_K])
+    of_seeds = int(np.count_nonzero(u_VU != 1.0))
+    entries = log_phi_VU.size - of_seeds
     log_f0_V = log_of(spec.factor_rates(first, len(log_phi_VU)))
-    total = float((log_phi_VU + log_f0_V[:, None]).sum())
+    total = float((u_VU * (log_phi_VU + log_f0_V[:, None])).sum())
 
     def log_density(t: float) -> float:
         e = exp(t)
-        return spec.s0 * t - spec.t0 * e - entries * lgamma(e) + e * total
+        constants = entries * lgamma(e) + (of_seeds * lgamma(e * (1.0 + known.seed_weight)) if of_seeds else 0.0)
+        return spec.s0 * t - spec.t0 * e - constants + e * total
 
     rng = scratch()
     seek(rng, key.stream(Step.CONCENTRATION, first), 0)
@@ -140,16 +148,18 @@ def draw_tied_factors(
     classes, priors = TiedClasses.of(state, (first, second)), Priors.of(spec, state, first)
     rows, used = layout.shape[first], len(classes.used_U)
     log_unit_VU, log_phi_VK = np.empty((rows, used)), np.full((rows, spec.core_shape[first]), -np.inf)
+    frozen, kinds_K = len(spec.known_in(first).frozen), spec.known_in(first).kinds(spec.core_shape[first])
+    log_phi_VK[:, :frozen], kinds_U = state.log_phi[first][:, :frozen], kinds_K[classes.used_U]
     y_1Q, y_2Q, stream = y_RQ[layout.rows(first)], y_RQ[layout.rows(second)], key.stream(Step.FACTOR, first)
     layout.workers.run(
         [
-            partial(_draw_units, *cut, priors.e0, y_1Q, y_2Q, classes, stream, scratch(), log_unit_VU)
+            partial(_draw_units, *cut, priors, kinds_U, y_1Q, y_2Q, classes, stream, scratch(), log_unit_VU)
             for cut in layout.workers.ranges(rows, _ROWS_PER_THREAD)
         ]
     )
     patterns = layout.missing.of_pair(first, second)
     roles, others = roles_of(layout, workspace, (first, second)), _other_modes(layout, workspace, (first, second))
-    _draw_rows(log_unit_VU, priors.f0_D, classes, roles, patterns, others, log_phi_VK)
+    _draw_rows(log_unit_VU, priors.f0_D, kinds_U, classes, roles, patterns, others, log_phi_VK)
     return state.with_factors((first, second), log_phi_VK), FactorInfo(used)
 
 
@@ -171,15 +181,15 @@ def _other_modes(layout: Layout, workspace: Workspace, tied: tuple[int, int]) ->
 
 @kernel
 def _draw_units(
-    first: int, last: int, e0: float, y_1Q: Ints, y_2Q: Ints, classes: TiedClasses, stream: Words, rng: Words,
-    log_unit_VU: Floats,
+    first: int, last: int, priors: Priors, kinds_U: Ints, y_1Q: Ints, y_2Q: Ints, classes: TiedClasses, stream: Words,
+    rng: Words, log_unit_VU: Floats,
 ) -> None:  # fmt: skip
     """Fill rows `first` to `last` with the logarithms of gamma variates of rate 1."""
     _, places_2Q, used_U = classes
     shape_U, rate_U, work_2U = np.empty(used_U.size), np.ones(used_U.size), np.empty((2, used_U.size))
     for v in range(first, last):
         for u in range(used_U.size):
-            shape_U[u] = e0
+            shape_U[u] = priors.e0 + priors.more_GD[max(kinds_U[u], 0), v]
         for q in range(places_2Q.shape[1]):
             shape_U[places_2Q[0, q]] += y_1Q[v, q]
             shape_U[places_2Q[1, q]] += y_2Q[v, q]
@@ -199,10 +209,10 @@ class _Sums(NamedTuple):
 
 @kernel
 def _draw_rows(
-    log_unit_VU: Floats, f0_V: Floats, classes: TiedClasses, roles: Roles, patterns: PairPatterns, others: OtherModes,
-    log_phi_VK: Floats,
+    log_unit_VU: Floats, f0_V: Floats, kinds_U: Ints, classes: TiedClasses, roles: Roles, patterns: PairPatterns,
+    others: OtherModes, log_phi_VK: Floats,
 ) -> None:  # fmt: skip
-    """Divide the variates by their rates, row by row; `roles` follows."""
+    """Divide the variates by their rates, row by row, unless the factor is frozen; `roles` follows."""
     budget, used_U = classes.core_Q.size, classes.used_U
     rate_U, phi_U, none_U = np.empty(used_U.size), np.empty(used_U.size), np.zeros(used_U.size)
     sums = _Sums(
@@ -218,8 +228,9 @@ def _draw_rows(
         for role in range(2):
             _add_exposure(role, v, classes, roles, patterns, others, sums, rate_U)
         for u in range(used_U.size):
-            log_phi = log_unit_VU[v, u] - lane_log(rate_U[u])
-            log_phi_VK[v, used_U[u]], phi_U[u] = log_phi, lane_exp(log_phi)
+            if kinds_U[u] != FROZEN:
+                log_phi_VK[v, used_U[u]] = log_unit_VU[v, u] - lane_log(rate_U[u])
+            phi_U[u] = lane_exp(log_phi_VK[v, used_U[u]])
         for role in range(2):
             _replace_row(role, v, phi_U, classes, roles, sums)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
+from allocore.model.known import FROZEN
 from allocore.model.likelihood import log_dispersion_of
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -114,13 +115,16 @@ def log_prior_locations(spec: Spec, state: State) -> float:
 
 
 def log_prior_factors(spec: Spec, state: State) -> float:
-    """Gamma(e0, rate f0 / w) on every entry of a factor in use, where w is the weight of its row."""
+    """Gamma(e0 u, rate f0 / w) on every entry of a factor in use, where w is the weight of its row; u is of a seed."""
     total = 0.0
     for modes in spec.groups:
-        log_phi_DK = state.log_phi[modes[0]]
+        log_phi_DK, known = state.log_phi[modes[0]], spec.known_in(modes[0])
         rates_D1 = spec.factor_rates(modes[0], len(log_phi_DK))[:, None]
-        e0 = spec.concentration(modes[0], state.concentrations_M)
-        total += _log_gamma_density(log_phi_DK[:, state.used(modes)], e0, rates_D1)
+        kinds_K = known.kinds(log_phi_DK.shape[1])
+        drawn_K = state.used(modes) & (kinds_K != FROZEN)
+        u_DU = known.multipliers(len(log_phi_DK), kinds_K[drawn_K])
+        shapes_DU = spec.concentration(modes[0], state.concentrations_M) * u_DU
+        total += _log_gamma_density(log_phi_DK[:, drawn_K], shapes_DU, rates_D1)
     return total
 
 
@@ -153,6 +157,6 @@ def log_joint(tensor: CountTensor, spec: Spec, state: State) -> float:
     return log_likelihood(tensor, spec, state) + log_prior(spec, state)
 
 
-def _log_gamma_density(log_values: np.ndarray, shape: float, rate: float | np.ndarray) -> float:
+def _log_gamma_density(log_values: np.ndarray, shape: float | np.ndarray, rate: float | np.ndarray) -> float:
     constant = shape * np.log(rate) - gammaln(shape)
     return float(np.sum(constant + (shape - 1.0) * log_values - rate * np.exp(log_values)))

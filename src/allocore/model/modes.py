@@ -1,16 +1,20 @@
 """The settings of single modes of a model, `Mode`, and their checks against the labels of a tensor."""
 
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.errors import NO_VALUE, Described, InputError
-from allocore.model.spec import check_weights, concentrations_for
+from allocore._text import first_few
+from allocore.errors import NO_VALUE, Described, InputError, whole_number
+from allocore.model.known import LEAST_SHARE, SEED_WEIGHT, KnownFactors
+from allocore.model.spec import Spec, check_weights, concentrations_for, positive
 from allocore.tensor.count_tensor import CountTensor
-from allocore.tensor.labels import LabelRows, ModeLabels, did_you_mean
+from allocore.tensor.labels import LabelRows, ModeLabels, did_you_mean, matching_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +38,17 @@ class Mode:
         sequence is in the order of the labels; a mapping or a Series is by label, as is a data frame with a column of
         labels and one of weights. Weights near 1 leave the priors as they are. None means those of the tensor
         (`Y.exposures`), or else 1 for all.
+    seeds : mapping from names to labels, default=None
+        Factors that are expected to have certain labels, such as `{"violence": ["18", "19", "20"]}`. They keep these
+        names, may learn other labels too, and stay unused if the data do not want them. In CP, class q has the q-th.
+    seed_weight : float, default=10.0
+        How much larger the shape of the prior is for the labels of a seed: it is (1 + seed_weight) e0 there.
+    frozen : Posterior, Consensus, DataFrame, default=None
+        Factors that stay as they are given: those of the same mode in the consensus of another fit, or a table of
+        labels by factors, whose columns name them. All labels need a positive value. Only the proportions within a
+        factor matter: each is scaled to the sum that the prior expects, D_m e0 / f0 (per unit of exposure).
+    free : int, default=None
+        The number of factors that are learned beside the frozen ones and the seeds, in place of `factors`.
 
     Examples
     --------
@@ -46,14 +61,25 @@ class Mode:
     >>> model = ac.AlloCore(4, burn_in=5, draws=2, thin=1, chains=1, seed=1, modes={"month": month})
     >>> model.fit(Y).posterior_.exposure("month").round(2)[:3]
     array([1.03, 0.93, 1.03])
+    >>> ac.Mode(factors=4, seeds={"summer": ["Jun", "Jul", "Aug"]})
+    Mode(factors=4, seeds={'summer': ['Jun', 'Jul', 'Aug']})
     """
 
     factors: int | None = None
     e0: float | None = None
     exposure: Any = None
+    seeds: Mapping[str, Any] | None = None
+    seed_weight: float = SEED_WEIGHT
+    frozen: Any = None
+    free: int | None = None
 
     def __repr__(self) -> str:
         given = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.seed_weight == SEED_WEIGHT:
+            given["seed_weight"] = None
+        if self.frozen is not None:
+            text = f"{self.frozen.shape[1]} factors" if hasattr(self.frozen, "columns") else repr(self.frozen)
+            given["frozen"] = Described(text)
         if self.exposure is not None and hasattr(self.exposure, "__len__"):
             given["exposure"] = Described(f"{len(self.exposure)} weights")
         return f"Mode({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
@@ -78,6 +104,120 @@ def modes_given(modes: object, tensor: CountTensor) -> dict[int, Mode]:
         if number in found:
             raise InputError("modes", name, "must name each mode once")
         found[number] = mode
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenTable:
+    """Factors of a mode that are given: their names, the labels of the rows, and the values, (D, F)."""
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    values_DF: NDArray[np.float64]
+
+
+def known_given(
+    given: Mapping[int, Mode], frozen: Mapping[int, FrozenTable], tensor: CountTensor, tied: tuple[int, int] | None
+) -> tuple[KnownFactors, ...]:
+    """Check seeds and frozen factors against the labels of a tensor, and return them as `Spec.known` has them."""
+    found = [
+        _known(given.get(mode, Mode()), frozen.get(mode), tensor.labels[mode], tensor.mode_names[mode])
+        for mode in range(tensor.ndim)
+    ]
+    if tied is not None:  # what is known in one role is known in the other
+        first, second = tied
+        found[first], found[second] = found[first] or found[second], found[second] or found[first]
+    return tuple(found) if any(found) else ()
+
+
+def _known(mode: Mode, frozen: FrozenTable | None, labels: ModeLabels, name: str) -> KnownFactors:
+    seeds = {} if mode.seeds is None else _seeds(mode.seeds, labels, name)
+    names = (() if frozen is None else frozen.names) + tuple(seeds)
+    twice = next((each for each, number in Counter(names).items() if number > 1), None)
+    if twice is not None:
+        raise InputError("seeds", twice, "must not be the name of another seed or of a frozen factor")
+    columns = () if frozen is None else _columns(frozen, labels, name)
+    return KnownFactors(columns, tuple(seeds.values()), positive("seed_weight", mode.seed_weight), names)
+
+
+def _seeds(seeds: Any, labels: ModeLabels, name: str) -> dict[str, tuple[int, ...]]:
+    """The rows of each seed by its name."""
+    if not isinstance(seeds, Mapping):
+        raise InputError("seeds", seeds, "must be a dict from names to lists of labels")
+    rows, found = LabelRows(tuple(map(str, labels)), "seeds", name), dict[str, tuple[int, ...]]()
+    for seed, wanted in seeds.items():
+        found[str(seed)] = tuple(np.asarray(rows.rows(wanted)).tolist())
+        if not found[str(seed)]:
+            raise InputError("seeds", seed, "must have at least one label")
+    counts = Counter(row for each in found.values() for row in each)
+    shared = [str(labels[row]) for row, number in counts.items() if number > 1]
+    if shared:
+        warnings.warn(f"labels of {name} are in more than one seed: {first_few(shared, _SHOWN)}", stacklevel=6)
+    return found
+
+
+def _columns(frozen: FrozenTable, labels: ModeLabels, name: str) -> tuple[tuple[float, ...], ...]:
+    """The shares of the labels in each frozen factor."""
+    (place_D,) = matching_rows([tuple(map(str, labels))], [frozen.labels])
+    values_DF = np.where((place_D >= 0)[:, None], frozen.values_DF[place_D], np.nan)
+    absent = [str(labels[row]) for row in np.flatnonzero(np.isnan(values_DF).any(axis=1))]
+    if absent:
+        has = "has" if len(absent) == 1 else "have"
+        rule = f"must have a value for every label of mode {name!r}: {first_few(absent, _SHOWN)} {has} none"
+        raise InputError("frozen", NO_VALUE, rule)
+    wrong = ~((values_DF > 0) & (values_DF < np.inf))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0].tolist()
+        value = Described(f"{values_DF[row, column]:g} for {str(labels[row])!r} in factor {frozen.names[column]!r}")
+        raise InputError("frozen", value, "must have positive and finite values: use a small one in place of zero")
+    share_DF = np.maximum(values_DF / values_DF.sum(axis=0), LEAST_SHARE)
+    return tuple(tuple(column) for column in (share_DF / share_DF.sum(axis=0)).T.tolist())
+
+
+def check_known(known: Sequence[KnownFactors], core_shape: Sequence[int], mode_names: Sequence[str]) -> None:
+    """Check that known factors are among those of each mode, and that some factor is left to learn."""
+    for each, columns, name in zip(known, core_shape, mode_names, strict=False):
+        each.check(columns, f"mode {name!r}")
+    if known and all(len(each.frozen) == columns for each, columns in zip(known, core_shape, strict=True)):
+        rule = "must leave something to learn: all factors of all modes are frozen; `free` adds factors to a mode"
+        raise InputError("frozen", NO_VALUE, rule)
+
+
+def with_free_factors(
+    given: Mapping[int, Mode], known: Sequence[KnownFactors], tied: tuple[int, int] | None
+) -> dict[int, Mode]:
+    """The settings of modes with the number of factors that follows from `free`."""
+    found = dict(given)
+    for mode, each in given.items():
+        if each.free is None:
+            continue
+        if each.factors is not None:
+            raise InputError("free", each.free, "must be left out if `factors` is given, which counts all factors")
+        number = whole_number("free", each.free, least=0) + (len(known[mode]) if known else 0)
+        found[mode] = replace(each, factors=whole_number("free", number), free=None)
+        for other in tied if tied is not None and mode in tied else ():
+            if other not in given:
+                found[other] = Mode(factors=number)
+    return found
+
+
+def modes_of(spec: Spec, tensor: CountTensor) -> dict[str, Mode]:
+    """The settings of single modes from which exposures, seeds and frozen factors came; frozen ones as a table."""
+    found = {}
+    for mode, name in enumerate(tensor.mode_names):
+        weights_D, known = spec.exposure(mode), spec.known_in(mode)
+        seeds, frozen = None, None
+        if known.seeds:
+            pairs = zip(known.names[len(known.frozen) :], known.seeds, strict=True)
+            seeds = {seed: [str(tensor.labels[mode][row]) for row in rows] for seed, rows in pairs}
+        if known.frozen:
+            import pandas as pd
+
+            columns = dict(zip(known.names, known.frozen, strict=False))
+            frozen = pd.DataFrame(columns, index=list(map(str, tensor.labels[mode])))
+        if weights_D is not None or known:
+            exposure = None if weights_D is None else tuple(weights_D.tolist())
+            found[name] = Mode(exposure=exposure, seeds=seeds, seed_weight=known.seed_weight, frozen=frozen)
     return found
 
 

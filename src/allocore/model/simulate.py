@@ -87,13 +87,23 @@ def draw_log_factors(
     rng: np.random.Generator,
     concentrations_M: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], ...]:
-    """log phi[m][d, k] ~ log Gamma(e0, rate f0), plus the log weight, for the factors in use; -inf for the others."""
+    """log phi[m][d, k] ~ log Gamma(e0 u, rate f0), plus the log weight, for the factors in use; -inf for the others.
+
+    Frozen factors have their values, also those that are not in use.
+    """
     log_phi = dict[int, NDArray[np.float64]]()
     for modes in spec.groups:
-        m, used = modes[0], np.unique(subs_QM[:, modes])
+        m, known = modes[0], spec.known_in(modes[0])
+        used = np.setdiff1d(subs_QM[:, modes], np.arange(len(known.frozen)))
         log_phi_DK = np.full((shape[m], spec.core_shape[m]), -np.inf)
-        log_phi_DK[:, used] = _log_gamma(spec.concentration(m, concentrations_M), spec.f0, (shape[m], len(used)), rng)
-        log_phi |= dict.fromkeys(modes, times_weights(log_phi_DK, spec.exposure(m)))
+        e0: float | NDArray[np.float64] = spec.concentration(m, concentrations_M)
+        if known.seeds:
+            e0 = e0 * known.multipliers(shape[m], known.kinds(spec.core_shape[m])[used])
+        log_phi_DK[:, used] = _log_gamma(e0, spec.f0, (shape[m], len(used)), rng)
+        log_phi_DK = times_weights(log_phi_DK, spec.exposure(m))
+        if known.frozen:
+            log_phi_DK[:, : len(known.frozen)] = spec.log_frozen(m)
+        log_phi |= dict.fromkeys(modes, log_phi_DK)
     return tuple(log_phi[m] for m in range(len(shape)))
 
 
@@ -105,7 +115,9 @@ def draw_counts(
     return spec.observation.draw(rates_N, log_odds_at(state, coords), rng)
 
 
-def _log_gamma(shape: float, rate: float, size: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+def _log_gamma(
+    shape: float | NDArray[np.float64], rate: float, size: tuple[int, ...], rng: np.random.Generator
+) -> NDArray[np.float64]:
     """Logarithms of gamma variates. Gamma(s) is Gamma(s + 1) times U^(1/s), a sum of logs that cannot underflow."""
     boost = log_of(1.0 - rng.random(size)) / shape
     return np.asarray(log_of(rng.standard_gamma(shape + 1.0, size)) + boost - log(rate))

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.errors import NO_VALUE, Described, InputError, whole_number
+from allocore.model.known import KnownFactors
 
 if TYPE_CHECKING:
     from allocore.model.likelihood import Likelihood
@@ -54,7 +55,8 @@ class Spec:
     then each mode has its own, with the prior Gamma(s0, rate t0). The negative binomial has a dispersion p with the
     prior Beta(g0, h0), which scales the prior of the core values, or one for each row of the mode `dispersion_by`.
     `exposures` has the weights of the rows of each mode, or nothing for a mode without. Two modes that are `tied` are
-    two roles of the same labels: they share their factors and the prior of their locations (gibbs/tied.py).
+    two roles of the same labels: they share their factors and the prior of their locations (gibbs/tied.py). `known`
+    has the seeded and frozen factors of each mode (model/known.py), or nothing.
     """
 
     budget: int
@@ -76,6 +78,7 @@ class Spec:
     t0: float = 1.0
     exposures: tuple[tuple[float, ...], ...] = ()
     tied: tuple[int, int] | None = None
+    known: tuple[KnownFactors, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", whole_number("budget", self.budget))
@@ -97,6 +100,9 @@ class Spec:
             rule = f"must be {math.prod(shape)}, one class for every location of `core_shape`, which is {shape}"
             raise InputError("budget", self.budget, rule)
         object.__setattr__(self, "exposures", _exposures_for(len(shape), self.exposures))
+        object.__setattr__(self, "known", tuple(self.known) if any(self.known) else ())
+        for mode, known in enumerate(self.known):
+            known.check(shape[mode], f"mode {mode}")
         if self.tied is not None:
             object.__setattr__(self, "tied", self._checked_pair(tuple(self.tied)))
 
@@ -113,6 +119,7 @@ class Spec:
         same = {"core_shape": self.core_shape[first] == self.core_shape[second]}
         same["e0"] = not isinstance(self.e0, tuple) or self.e0[first] == self.e0[second]
         same["exposure"] = not self.exposures or self.exposures[first] == self.exposures[second]
+        same["seeds"] = not self.known or self.known[first] == self.known[second]
         for name, agrees in same.items():
             if not agrees:
                 raise InputError(name, NO_VALUE, "must be the same in both tied modes, which share their factors")
@@ -150,6 +157,28 @@ class Spec:
         exposures[mode] = () if weights_D is None else tuple(weights_D.tolist())
         tied = self.tied if len(self.sharing(mode)) == 1 else None
         return replace(self, exposures=tuple(exposures), tied=tied)
+
+    def known_in(self, mode: int) -> KnownFactors:
+        """The seeded and frozen factors of one mode, if any."""
+        return self.known[mode] if self.known else KnownFactors()
+
+    def of_new_rows(self, mode: int, weights_D: NDArray[np.float64] | None) -> "Spec":
+        """The specification for other rows of one mode, of which nothing is known but their weights."""
+        known = tuple(KnownFactors() if m == mode else each for m, each in enumerate(self.known))
+        return replace(self.with_exposure(mode, weights_D), known=known)
+
+    def log_frozen(self, mode: int) -> NDArray[np.float64]:
+        """The logarithms of the frozen factors of one mode, (D, columns), with the column sums that the prior expects.
+
+        These are D e0 / f0 per unit of the weights; a concentration that is learned counts with its prior mean.
+        """
+        from allocore.kernels.elementary import log_of
+        from allocore.model.state import times_weights
+
+        share_DF = np.array(self.known_in(mode).frozen).T
+        e0 = self.s0 / self.t0 if self.infer_concentrations else self.concentration(mode, np.empty(0))
+        log_phi_DF = log_of(share_DF / share_DF.sum(axis=0)) + math.log(len(share_DF) * e0 / self.f0)
+        return times_weights(log_phi_DF, self.exposure(mode))
 
     def factor_rates(self, mode: int, rows: int) -> NDArray[np.float64]:
         """The rate of the prior of the factors in each row of one mode, f0 / w, (D)."""

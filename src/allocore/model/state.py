@@ -13,7 +13,8 @@ Shape suffixes, used throughout the package:
 
 Core values and factors are kept as logarithms: a gamma variate of small shape underflows, its logarithm does not.
 If the budget is inferred, a class that is not included has the core value zero, with the logarithm -inf.
-A factor that no class uses is integrated out. It has no value in the chain, and its column holds -inf.
+A factor that no class uses is integrated out. It has no value in the chain, and its column holds -inf. A frozen factor
+(known.py) always has its value.
 Two modes that are tied have the same factors: those that some class uses in either mode.
 Concentrations are in the state only if they are learned, and the dispersion only if the likelihood has one.
 """
@@ -67,7 +68,7 @@ class State:
         return replace(self, log_phi=tuple(log_phi_DK if m in those else own for m, own in enumerate(self.log_phi)))
 
     def factors(self, mode: int) -> NDArray[np.float64]:
-        """The factor matrix of one mode, (D, K); zero in the columns that no class uses."""
+        """The factor matrix of one mode, (D, K); zero in the columns that no class uses, unless they are frozen."""
         return _exp_of(self.log_phi[mode])
 
     def used(self, modes: int | tuple[int, ...]) -> NDArray[np.bool_]:

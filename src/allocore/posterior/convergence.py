@@ -32,6 +32,7 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, rates_of_cells
 from allocore.kernels.workers import Workers
 from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion, log_prior_factors
+from allocore.model.known import FROZEN
 from allocore.model.likelihood import dispersion_of, log_dispersion_of
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -410,7 +411,8 @@ def _log_prior(record: Record, state: State) -> float:
     own_p = state.dispersion is not None and state.dispersion.mode == mode
     rows = [log_phi_DK if m == mode else log_phi_DK[:0] for m, log_phi_DK in enumerate(state.log_phi)]
     new = State(np.empty(0), state.subs_QM, tuple(rows), np.empty(0), state.dispersion if own_p else None)
-    spec = replace(spec, exposures=tuple(each if m == mode else () for m, each in enumerate(spec.exposures)))
+    exposures = tuple(each if m == mode else () for m, each in enumerate(spec.exposures))
+    spec = replace(spec, exposures=exposures, known=())  # of new rows, nothing else is known
     factors = log_prior_factors(spec, replace(new, concentrations_M=state.concentrations_M))
     return factors + log_prior_dispersion(spec, new) + _log_jacobian(spec, new)
 
@@ -420,7 +422,8 @@ def _log_jacobian(spec: Spec, state: State) -> float:
     total = state.log_core_Q[state.included()].sum()
     for modes in spec.groups:
         total += np.log(state.concentrations_M[modes[:1]]).sum() if state.concentrations_M.size else 0.0
-        total += state.log_phi[modes[0]][:, state.used(modes)].sum()
+        drawn_K = state.used(modes) & (spec.known_in(modes[0]).kinds(spec.core_shape[modes[0]]) != FROZEN)
+        total += state.log_phi[modes[0]][:, drawn_K].sum()
     if state.dispersion is not None:
         log_odds_D = state.dispersion.log_odds_D
         total += (log_dispersion_of(log_odds_D) + log_dispersion_of(-log_odds_D)).sum()

@@ -384,7 +384,7 @@ def compile_in_background(spec: Spec, missing: bool, threads: int) -> Iterator[C
 def _start_compiling(spec: Spec, missing: bool) -> "subprocess.Popen[bytes] | None":
     if not Path(sys.executable or "").name.startswith("python"):  # a program with Python inside
         return None
-    settings = json.dumps(asdict(replace(spec, exposures=())), default=int)  # NumPy's integers
+    settings = json.dumps(asdict(replace(spec, exposures=(), known=())), default=int)  # NumPy's integers
     command = [sys.executable, "-P", "-m", __name__, settings, json.dumps(missing)]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     none, environment = subprocess.DEVNULL, {**os.environ, "PYTHONPATH": path}

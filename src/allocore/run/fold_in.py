@@ -91,7 +91,7 @@ def fold_in(
         rule = "must have a posterior for fold-in, but this is fitted by maximum likelihood: fit AlloCore, CP or Tucker"
         raise InputError("model", spec.model, rule)
     check_counts(spec.likelihood, tensor.max)
-    spec = spec.with_exposure(mode, weights_D)
+    spec = spec.of_new_rows(mode, weights_D)
     chains, draws = record.core_values.shape[:2]
     factor = np.zeros((chains, draws, tensor.shape[mode], spec.core_shape[mode]))
     log_odds = np.zeros((chains, draws, dispersions(spec, tensor.shape)))

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from allocore._zarr import parsed_object
 from allocore.errors import InputError, whole_number
 from allocore.gibbs import SAMPLER_VERSION
+from allocore.model.known import KnownFactors
 from allocore.model.spec import Model, Spec
 from allocore.model.state import Dispersion, State, SweepInfo
 from allocore.storage.lazy_array import DividedDraws, DrawArray
@@ -142,8 +143,8 @@ class Plan:
 
     def settings(self) -> str:
         """The settings of the run as JSON."""
-        spec = asdict(replace(self.spec, exposures=()))
-        del spec["exposures"]  # their values are in constant_data
+        spec = asdict(replace(self.spec, exposures=(), known=()))
+        del spec["exposures"], spec["known"]  # their values are in constant_data, except for seeds
         settings = {"model": self.spec.model, "spec": spec, "schedule": asdict(self.schedule)}
         growth = None if self.growth is None else asdict(self.growth)
         full = None if self.full is None else {"schedule": asdict(self.full.schedule), "chains": self.full.chains}
@@ -154,6 +155,8 @@ class Plan:
             "full": full,
         }
         special["exposures"] = fingerprint_of_exposures(self.spec.exposures)
+        special["known"] = [asdict(replace(known, frozen=())) for known in self.spec.known] or None
+        special["frozen"] = fingerprint_of_frozen(self.spec.known)
         given = {name: value for name, value in special.items() if value is not None}
         return json.dumps({**settings, "chains": self.chains, **given})
 
@@ -207,16 +210,22 @@ def planned(
     attributes: dict[str, Any],
     held_out: HeldOut | None = None,
     exposures: tuple[tuple[float, ...], ...] = (),
+    frozen: tuple[tuple[tuple[float, ...], ...], ...] = (),
 ) -> Plan:
     """The plan that wrote these attributes; a ValueError, KeyError or TypeError if they are damaged."""
     settings = parsed_object(attributes["settings"], "settings")
     # Runs from before sampler version 1 also store `start` and `learn_locations`; the model now implies both.
     fields = {name: value for name, value in settings["spec"].items() if name not in ("learn_locations", "start")}
-    spec = Spec(
-        **{**fields, "core_shape": tuple(fields["core_shape"]), "model": settings["model"]}, exposures=exposures
+    known = tuple(
+        KnownFactors(**{**known, "frozen": columns})
+        for known, columns in zip(settings.get("known", ()), frozen, strict=False)
     )
+    fields |= {"core_shape": tuple(fields["core_shape"]), "model": settings["model"]}
+    spec = Spec(**fields, exposures=exposures, known=known)
     if fingerprint_of_exposures(spec.exposures) != settings.get("exposures"):
         raise ValueError("the exposures are not those that the run started with")
+    if fingerprint_of_frozen(spec.known) != settings.get("frozen"):
+        raise ValueError("the frozen factors are not those that the run started with")
     if spec.model not in get_args(Model):
         raise ValueError(f"model is {spec.model!r}, but it must be one of {get_args(Model)}")
     if len(spec.core_shape) != tensor.ndim:
@@ -259,6 +268,12 @@ def fingerprint_of_cells(held_out: HeldOut) -> str:
 def fingerprint_of_exposures(exposures: tuple[tuple[float, ...], ...]) -> str | None:
     """A hash of the weights of rows; None without any."""
     return _hash("", *(np.array(weights).view(np.int64) for weights in exposures)) if exposures else None
+
+
+def fingerprint_of_frozen(known: tuple[KnownFactors, ...]) -> str | None:
+    """A hash of the frozen factors of all modes; None without any."""
+    columns = [np.array(column).view(np.int64) for each in known for column in each.frozen]
+    return _hash("", *columns) if columns else None
 
 
 def _hash(about: str, *arrays: NDArray[Any]) -> str:

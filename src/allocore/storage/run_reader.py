@@ -78,7 +78,8 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
 
     observed_data     the non-zero cells; every other cell that is not missing is zero; or where a sharded tensor is
     constant_data     the tensor's shape, its missing patterns (-1 for a wildcard), its event report as JSON, the
-                      modes of undirected ties, and the exposures of mode 0 as exposure_0 if it has any
+                      modes of undirected ties, and the exposures and frozen factors of mode 0 as exposure_0 and
+                      frozen_0 if it has any
     held_out          the held-out cells, zeros included, and the mode of their fibres, or -1 if they are not fibres
     """
     tensor, held_out = plan.tensor, plan.held_out
@@ -97,6 +98,9 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
     for number, (names, weights) in enumerate(zip(names_M, plan.spec.exposures, strict=False)):
         if weights:
             constant[f"exposure_{number}"] = names.row, np.array(weights)
+    for number, (names, known) in enumerate(zip(names_M, plan.spec.known, strict=False)):
+        if known.frozen:
+            constant[f"frozen_{number}"] = (names.row, f"frozen_column_{number}"), np.array(known.frozen).T
     if tensor.undirected_modes is not None:
         constant["undirected"] = "end", np.array(tensor.undirected_modes)
     if tensor.report is not None:
@@ -154,7 +158,7 @@ def read_plan(path: Path, on_error: OnError = "raise") -> Plan:
         raise StoreError(path, "is damaged: its tensor is not the one that the run started with")
     held_out = _read_held_out(path, tensor, attributes.get("held_out"), on_error)
     with reporting_damage(path, "its settings cannot be read"):
-        return planned(tensor, attributes, held_out, _read_exposures(path, tensor))
+        return planned(tensor, attributes, held_out, _read_exposures(path, tensor), _read_frozen(path, tensor))
 
 
 def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: OnError) -> HeldOut | None:
@@ -184,6 +188,13 @@ def _read_exposures(run: Path, tensor: CountTensor) -> tuple[tuple[float, ...], 
     return tuple(
         tuple(read_static(run, name, (rows,)).tolist()) if (run / name).is_dir() else () for name, rows in shapes
     )
+
+
+def _read_frozen(run: Path, tensor: CountTensor) -> tuple[tuple[tuple[float, ...], ...], ...]:
+    """The columns of the frozen factors of every mode."""
+    names = [f"constant_data/frozen_{mode}" for mode in range(tensor.ndim)]
+    tables = [read_static(run, name) if (run / name).is_dir() else np.empty((0, 0)) for name in names]
+    return tuple(tuple(tuple(column) for column in share_DF.T.tolist()) for share_DF in tables)
 
 
 def _read_tensor(run: Path) -> CountTensor:

@@ -78,9 +78,10 @@ def as_tensor(
         may mean zero or missing. Files may be those of `CountTensor.save`, `.npz` files of SciPy or pydata sparse or
         with arrays `coords` and `counts`, `.npy` files with a dense array, or FROSTT `.tns` and `.tns.gz` files.
 
-        Or a directed graph of networkx or igraph: its modes are source, target, and the `layers`. Parallel edges are
-        summed. The diagonal is missing if no node has an edge to itself. A list of graphs has one more mode, `graph`,
-        and so has a dict, whose keys are its labels; a node that is not in all graphs has no edges in the others.
+        Or a graph of networkx or igraph: its modes are source, target, and the `layers`. Parallel edges are summed.
+        Ties are undirected if the graph is; otherwise the diagonal is missing if no node has an edge to itself. A list
+        of graphs has one more mode, `graph`, and so has a dict, whose keys are its labels; a node that is not in all
+        graphs has no edges in the others.
     mode_names : sequence of str, optional
         One name per mode. By default, the names of `x`.
     labels : sequence or dict, optional

@@ -2,7 +2,8 @@
 
 A graph is recognised by the module that defines its type, so neither library has to be imported. Edges with the same
 ends, layers and times are summed, as in multigraphs. Nodes are in the order of the graph, and both modes have all of
-them. If no node has an edge to itself, the diagonal is missing: such ties were not possible, rather than absent.
+them. Ties are undirected if the graph is. If no node has an edge to itself, the diagonal is missing: such ties were not
+possible, rather than absent.
 """
 
 from __future__ import annotations
@@ -50,15 +51,18 @@ def tensor_of_graphs(x: Any, weight: str | None, layers: str | Sequence[str]) ->
     if len(set(names)) < len(names):
         raise InputError("layers", layers, "must be different attributes of the edges")
     graphs = [_read(each) for each in (x.values() if isinstance(x, Mapping) else [x] if is_graph(x) else x)]
-    if any(not graph.directed for graph in graphs):
-        rule = "must have directed edges: x.to_directed() counts an undirected edge in both directions"
-        raise InputError("x", Described("an undirected graph"), rule)
+    if len({graph.directed for graph in graphs}) > 1:
+        raise InputError("x", Described("directed and undirected graphs"), "must be all directed or all undirected")
     nodes = dict.fromkeys(node for graph in graphs for node in graph.nodes)
     row_of = {node: row for row, node in enumerate(nodes)}
     edges = [(place, *edge) for place, graph in enumerate(graphs) for edge in graph.edges]
     if not edges:
         raise InputError("x", Described("a graph without edges"), NOTHING_TO_FIT)
-    columns = [[row_of[one] for _, one, _, _ in edges], [row_of[other] for _, _, other, _ in edges]]
+    ends = [(row_of[one], row_of[other]) for _, one, other, _ in edges]
+    if not graphs[0].directed:
+        _check_no_loops(edges)
+        ends = [(min(pair), max(pair)) for pair in ends]
+    columns = [list(rows) for rows in zip(*ends, strict=True)]
     numbered = not any(graph.named for graph in graphs) or list(nodes) == list(range(len(nodes)))
     labels: list[list[object] | None] = [None if numbered else list(nodes)] * 2
     for name in names:
@@ -81,7 +85,16 @@ def tensor_of_graphs(x: Any, weight: str | None, layers: str | Sequence[str]) ->
         mode_names=[free_name("source", names), free_name("target", names), *names],
         labels=labels,
     )
+    if not graphs[0].directed:
+        return tensor.undirected()
     return tensor if (tensor.coords[0] == tensor.coords[1]).any() else tensor.mask_diagonal()
+
+
+def _check_no_loops(edges: Sequence[tuple[Any, ...]]) -> None:
+    loops = [one for _, one, other, _ in edges if one == other]
+    if loops:
+        given = Described(f"an undirected graph with an edge from {loops[0]!r} to itself")
+        raise InputError("x", given, "must have ties between two nodes: networkx.selfloop_edges finds the others")
 
 
 def _read(x: Any) -> _Graph:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import allocore as ac
 from allocore.report.page import nodes as nodes_module
 from allocore.report.page.nodes import nodes_of
 from allocore.report.page.payload import payload
@@ -81,6 +82,26 @@ def test_partners_and_times_are_sums_over_the_observed_cells(make):
                     assert observed[period] == by_time[COUNTRIES.index(label), period]
                     table = post.predict({role: label, post.tensor.mode_names[time]: month})
                     assert expected[period] == pytest.approx(table["expected"].item(), rel=1e-5)
+
+
+def test_undirected_ties_have_one_list_of_partners():
+    counts = np.random.default_rng(3).poisson(1.0, (5, 5, 12))
+    Y = ac.as_tensor(counts, mode_names=["a", "b", "month"], labels=[COUNTRIES, COUNTRIES, MONTHS])
+    Y = Y.mask_diagonal().undirected(asymmetric="sum")
+    settings = {"burn_in": 5, "draws": 2, "thin": 1, "chains": 2, "seed": 1, "progress": False}
+    post = ac.CP(2, likelihood="poisson", tied=("a", "b"), **settings).fit(Y).posterior_
+    (direction,) = shown(post)["directions"]
+    dense = Y.to_dense()
+    for label, partners, times in zip(
+        shown(post)["labels"], direction["partners"], direction["times"]["observed"], strict=True
+    ):
+        row = COUNTRIES.index(label)
+        assert {partner: observed for partner, observed, _ in partners} == {
+            COUNTRIES[w]: count for w, count in enumerate(dense[row].sum(axis=1)) if count
+        }
+        assert times == dense[row].sum(axis=0).tolist()
+        for partner, _, expected in partners:
+            assert expected == pytest.approx(post.predict({"a": partner, "b": label})["expected"].item(), rel=1e-5)
 
 
 def test_a_large_network_has_its_largest_nodes_without_partners_if_there_are_too_many_pairs(monkeypatch):

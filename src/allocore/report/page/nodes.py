@@ -1,8 +1,8 @@
 """What the page shows of the nodes of a network: their communities, their partners, and their counts over time.
 
 Two modes are a network if they are tied or have the same labels. Nodes have one membership for each mode, or one in all
-if the modes are tied. Their counts are shown for each *direction*: from the node, and to it. Of a large network, the
-page gets the nodes with the largest expected counts.
+if the modes are tied. Their counts are shown for each *direction*, from the node and to it, or once if ties are
+undirected. Of a large network, the page gets the nodes with the largest expected counts.
 """
 
 from typing import Any
@@ -36,14 +36,15 @@ def nodes_of(posterior: Fit, summary: ClassSummary) -> dict[str, Any] | None:
     expected_V = np.sum([each.expected for each in found.values()], axis=0)
     nodes = np.argsort(-expected_V, kind="stable")[:_MOST_NODES]
     time = next((place for place, mode in enumerate(summary.modes) if mode.kind == "time"), None)
-    labels, countable = summary.modes[pair[0]].labels, len(expected_V) ** 2 <= MOST_PAIRS
-    directions = [pair, pair[::-1]] if countable and not stays_on_disk(record.tensor) else []
+    labels = summary.modes[pair[0]].labels
+    countable = len(expected_V) ** 2 <= MOST_PAIRS and not stays_on_disk(record.tensor)
+    directions = [pair] if set(pair) == set(record.tensor.undirected_modes or ()) else [pair, pair[::-1]]
     return {
         "number": len(labels),
         "labels": [str(labels[node]) for node in nodes.tolist()],
         "memberships": [_memberships(each, nodes) for each in found.values()],
         "time": time,
-        "directions": [_direction(record, modes, nodes, time) for modes in directions],
+        "directions": [_direction(record, modes, nodes, time) for modes in directions if countable],
     }
 
 

@@ -100,6 +100,23 @@ def test_expected_counts_are_those_of_the_likelihood(settings):
     assert {"sender_community", "receiver_community"} <= set(graph.nodes["0"]), "one of each role"
 
 
+@pytest.mark.parametrize("tied", [("a", "b"), None], ids=["tied", "own"])
+def test_undirected_ties_are_edges_without_direction(tied):
+    counts = np.random.default_rng(3).poisson(np.kron(np.eye(2) + 0.1, np.full((3, 3), 3.0))[:, :, None], (6, 6, 2))
+    Y = ac.as_tensor(np.triu(counts.T, 1).T, mode_names=["a", "b", "layer"], labels=[PEOPLE, PEOPLE, ["x", "y"]])
+    settings = {"burn_in": 5, "draws": 2, "thin": 1, "chains": 2, "seed": 1, "progress": False}
+    post = ac.AlloCore(4, likelihood="poisson", tied=tied, **settings).fit(Y.undirected()).posterior_
+    graph = post.to_networkx("expected", least=0.0, progress=False)
+    assert (type(graph), graph.number_of_edges()) == (nx.Graph, 15)
+    dense_VV = Y.undirected().to_dense().sum(axis=2)
+    for one, other, data in graph.edges(data=True):
+        assert data["weight"] == pytest.approx(post.predict({"a": other, "b": one})["expected"].item())
+        assert data["observed"] == dense_VV[PEOPLE.index(one), PEOPLE.index(other)]
+    communities, summary = post.to_networkx(least=0.0, progress=False), post.consensus().summary
+    assert type(communities) is nx.Graph
+    assert sum(data["weight"] for *_, data in communities.edges(data=True)) == pytest.approx(summary.value_C.sum())
+
+
 def test_nodes_of_two_kinds_with_a_label_in_common_are_named_with_their_mode():
     post = steady_run([A, B], [A, B], labels=[None, None, ["2", "x", "y", "z"]], names=["a", "b", "c"])
     graph = post.to_networkx("expected", modes=("a", "c"), least=0.0, progress=False)

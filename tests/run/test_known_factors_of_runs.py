@@ -1,0 +1,191 @@
+"""Fits with seeded and frozen factors, from settings to the disk and back, and what follows a fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+from support.errors import refused
+
+SHORT = {"burn_in": 8, "draws": 4, "thin": 1, "chains": 2, "seed": 1, "threads": 1, "progress": False}
+SEEDS = {"talks": ["meet", "consult"], "violence": ["fight"]}
+ACTIONS = ("meet", "consult", "aid", "fight", "protest")
+FROZEN = pd.DataFrame({"talk": [6, 3, 1, 1, 1], "war": [1, 1, 1, 8, 3]}, index=ACTIONS)
+
+
+def data(seed=0, actions=ACTIONS):
+    rng = np.random.default_rng(seed)
+    profiles = np.array([[5, 4, 1, 0.1, 0.1], [0.1, 0.1, 0.2, 6, 2]])[:, : len(actions)]
+    counts = rng.poisson(np.einsum("ij,jk->ik", rng.gamma(0.5, 2.0, (8, 2)), profiles)[:, :, None] * [1.0, 1.5, 0.5])
+    months = ["2024-01", "2024-02", "2024-03"]
+    actors = [f"actor {number}" for number in range(8)]
+    tensor = ac.as_tensor(counts)
+    return ac.CountTensor(
+        tensor.coords, tensor.counts, counts.shape,
+        mode_names=["actor", "action", "month"], labels=[actors, actions, months],
+    )  # fmt: skip
+
+
+Y = data()
+
+
+def fit(modes, model=ac.AlloCore, size=4, Y=Y, **settings):
+    return model(size, modes=modes, **{**SHORT, **settings}).fit(Y).posterior_
+
+
+@pytest.fixture(scope="module")
+def seeded():
+    return fit({"action": ac.Mode(seeds=SEEDS)})
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory):
+    """A run on disk with frozen factors, a seed and a factor that is learned."""
+    path = tmp_path_factory.mktemp("frozen") / "run"
+    modes = {"action": ac.Mode(frozen=FROZEN, seeds={"help": "aid"}, free=1)}
+    return fit(modes, store=path), path, modes
+
+
+def test_seeds_are_the_first_factors_and_expect_their_labels(seeded):
+    known = seeded.record.spec.known_in(1)
+    assert (known.names, known.seeds) == (("talks", "violence"), ((0, 1), (3,)))
+    assert seeded.record.spec.core_shape == (4, 4, 4)
+
+
+def test_seeded_factors_keep_their_names_in_draws_and_in_the_consensus(seeded):
+    consensus = seeded.consensus(progress=False)
+    for summary in (consensus.summary, seeded.class_summary(-1)):
+        named = {profile.known for profile in summary.profiles[1]}
+        assert named & {"talks", "violence"}
+        for name, profile in zip(summary.names, summary.profiles[1], strict=True):
+            assert profile.known in name
+            assert profile.words(2).startswith(f"{profile.known}: " if profile.known else "")
+    assert set(consensus.factor_table("action").columns) & {"talks", "violence"}
+
+
+def test_frozen_factors_are_the_same_in_all_draws(frozen):
+    post, _, _ = frozen
+    known = post.record.spec.known_in(1)
+    assert (known.names, post.record.spec.core_shape[1]) == (("talk", "war", "help"), 4)
+    for column, name in enumerate(("talk", "war")):
+        draws = np.asarray(post.factors[1])[:, :, :, column]
+        np.testing.assert_array_equal(draws, np.broadcast_to(draws[0, 0], draws.shape))
+        np.testing.assert_allclose(draws[0, 0] / draws[0, 0].sum(), FROZEN[name] / FROZEN[name].sum())
+
+
+def test_a_run_on_disk_has_its_known_factors_and_goes_on_with_them(frozen, tmp_path):
+    post, path, modes = frozen
+    opened = ac.open_run(path)
+    assert opened.record.spec == post.record.spec
+    longer = ac.AlloCore.resume(path, draws=6, progress=False)
+    whole = fit(modes, draws=6, store=tmp_path / "whole")
+    np.testing.assert_array_equal(longer.posterior_.core_values, whole.core_values)
+    table = longer.get_params()["modes"]["action"]
+    assert list(table.frozen.columns) == ["talk", "war"]
+    assert table.seeds == {"help": ["aid"]}
+
+
+def test_a_repeated_fit_with_other_seeds_is_refused(tmp_path):
+    fit({"action": ac.Mode(seeds=SEEDS)}, store=tmp_path / "run")
+    model = ac.AlloCore(4, modes={"action": ac.Mode(seeds={"talks": "aid"})}, store=tmp_path / "run", **SHORT)
+    with refused("modes"):
+        model.fit(Y, resume=True)
+
+
+def test_frozen_values_that_have_changed_on_disk_are_damage(tmp_path):
+    fit({"action": ac.Mode(frozen=FROZEN)}, store=tmp_path / "run")
+    chunk = next(path for path in (tmp_path / "run/constant_data/frozen_1").iterdir() if path.name[0] != ".")
+    chunk.write_bytes(bytes(len(chunk.read_bytes())))
+    with pytest.raises(ac.StoreError):
+        ac.open_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("source", ["posterior", "consensus", "table"])
+def test_the_factors_of_an_earlier_fit_are_frozen(seeded, source):
+    consensus = seeded.consensus(progress=False)
+    given = {"posterior": seeded, "consensus": consensus, "table": consensus.factor_table("action")}[source]
+    post = fit({"action": ac.Mode(frozen=given, free=1)}, draws=2, chains=1)
+    table = consensus.factor_table("action")
+    assert post.record.spec.known_in(1).names == tuple(table.columns)
+    np.testing.assert_allclose(np.array(post.record.spec.known_in(1).frozen).T, table)
+
+
+def test_rows_of_frozen_factors_are_matched_by_label():
+    shuffled = FROZEN.iloc[[3, 1, 0, 4, 2]]
+    ours, theirs = (fit({"action": ac.Mode(frozen=each)}, draws=1, chains=1) for each in (FROZEN, shuffled))
+    np.testing.assert_array_equal(ours.core_values, theirs.core_values)
+
+
+@pytest.mark.parametrize(("model", "size"), [(ac.CP, 4), (ac.Tucker, (2, 3, 1))])
+def test_cp_and_tucker_have_known_factors_at_their_fixed_locations(model, size):
+    post = fit({"action": ac.Mode(frozen=FROZEN, seeds={"help": "aid"})}, model, size)
+    draws = np.asarray(post.factors[1])
+    assert (draws[..., 0].std(axis=(0, 1)) == 0).all()
+    assert (draws[..., 2].std(axis=(0, 1)) > 0).any()
+
+
+def test_tied_modes_have_the_same_known_factors():
+    rng, names = np.random.default_rng(0), ["a", "b", "c", "d", "e"]
+    Y = ac.as_tensor(rng.poisson(2.0, (5, 5, 2))).mask_diagonal()
+    Y = ac.CountTensor(Y.coords, Y.counts, Y.shape, labels=[names, names, ["x", "y"]], missing=Y.missing)
+    modes = {0: ac.Mode(seeds={"west": ["a", "b"]}, free=2)}
+    post = fit(modes, Y=Y, tied=(0, 1))
+    assert post.record.spec.core_shape == (3, 3, 4)
+    assert post.record.spec.known_in(1).names == ("west",)
+
+
+def test_new_rows_and_coming_periods_know_nothing_of_seeds(seeded):
+    folded = seeded.fold_in(data(3), mode="action", sweeps=5, seed=1, progress=False)
+    assert not folded.record.spec.known_in(1)
+    forecast = fit({"month": ac.Mode(seeds={"spring": "2024-03"})}, draws=2, chains=1).forecast(2, seed=1)
+    assert len(forecast.periods) == 2
+
+
+BAD = {
+    "a label that does not exist": ({"seeds": {"x": ["fihgt"]}}, "seeds"),
+    "no labels": ({"seeds": {"x": []}}, "seeds"),
+    "no dict": ({"seeds": ["fight"]}, "seeds"),
+    "more seeds than factors": ({"factors": 1, "seeds": SEEDS}, "seeds"),
+    "a weight below zero": ({"seeds": SEEDS, "seed_weight": -1.0}, "seed_weight"),
+    "free and factors": ({"seeds": SEEDS, "free": 1, "factors": 3}, "free"),
+    "more frozen than factors": ({"frozen": FROZEN, "factors": 1}, "frozen"),
+    "other labels": ({"frozen": FROZEN.rename(index=str.upper).rename(index={"AID": "zzz"})}, "frozen"),
+    "a zero": ({"frozen": FROZEN.replace(8, 0)}, "frozen"),
+    "a label twice": ({"frozen": pd.concat([FROZEN, FROZEN.iloc[:1]])}, "frozen"),
+    "texts": ({"frozen": FROZEN.astype(str) + "x"}, "frozen"),
+    "no table": ({"frozen": 3}, "frozen"),
+    "no columns": ({"frozen": FROZEN[[]]}, "frozen"),
+    "one name twice": ({"frozen": FROZEN, "seeds": {"war": "fight"}}, "seeds"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_settings_are_refused(name):
+    given, argument = BAD[name]
+    with refused(argument):
+        fit({"action": ac.Mode(**given)})
+
+
+def test_a_frozen_fit_without_the_mode_is_refused(seeded):
+    other = ac.CountTensor(Y.coords, Y.counts, Y.shape, mode_names=["actor", "deed", "month"])
+    with refused("frozen"):
+        fit({"deed": ac.Mode(frozen=seeded)}, Y=other)
+
+
+def test_everything_frozen_is_refused():
+    ones = {name: ac.Mode(frozen=pd.DataFrame({"all": 1.0}, index=labels), free=0)
+            for name, labels in zip(Y.mode_names, Y.labels, strict=True)}  # fmt: skip
+    with refused("frozen"):
+        fit(ones)
+
+
+def test_a_label_in_two_seeds_is_allowed_and_said():
+    with pytest.warns(UserWarning, match="fight"):
+        post = fit({"action": ac.Mode(seeds={"war": "fight", "unrest": ["fight", "protest"]})}, draws=1, chains=1)
+    assert post.record.spec.known_in(1).seeds == ((3,), (3, 4))
+
+
+def test_the_labels_of_a_seed_that_does_not_exist_come_with_near_ones():
+    with refused("seeds") as error:
+        fit({"action": ac.Mode(seeds={"x": ["fihgt"]})})
+    assert "'fight'" in error.value.rule
