@@ -32,8 +32,8 @@ test-interpreted: $(VENV)/.dev  ## The kernels with the JIT off; the quick tests
 test-checked: $(VENV)/.dev  ## What takes too long interpreted, where NumPy checks bounds: compiled with bounds checks, in a cache of its own
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked $(PYTEST) -m "jit and not slow" $(KERNEL_TESTS)
 
-fuzz: $(VENV)/.dev  ## Damaged files of every kind, for ten minutes
-	FUZZ_SECONDS=600 $(BIN)/python -m pytest -q -s -m slow tests/fuzz
+fuzz: $(VENV)/.dev  ## Damaged files of every kind, and random calls of all public functions, five minutes each
+	FUZZ_SECONDS=300 $(BIN)/python -m pytest -q -s -m slow tests/fuzz
 
 coverage: $(VENV)/.dev  ## Lines that `make test` runs; numba hides compiled kernels, so their tests also run with the JIT off
 	rm -f .coverage .coverage.*

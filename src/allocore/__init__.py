@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from allocore.tensor.concat import concat
     from allocore.tensor.count_tensor import CountTensor
     from allocore.tensor.event_report import EventReport
-    from allocore.tensor.files import as_tensor, load_flights, load_tensor
+    from allocore.tensor.files import as_tensor, load_flights, load_tensor, write_table
     from allocore.tensor.holdout import HeldOut, Split, hold_out
     from allocore.tensor.missing import Missing
     from allocore.tensor.sharded import ShardedTensor
@@ -82,6 +82,7 @@ _HOMES = {
     "select_budget": "comparison.select_budget",
     "write_graph": "results",
     "write_report": "results",
+    "write_table": "tensor.files",
 }
 
 __all__ = [
@@ -127,6 +128,7 @@ __all__ = [
     "select_budget",
     "write_graph",
     "write_report",
+    "write_table",
 ]
 
 

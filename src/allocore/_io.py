@@ -31,16 +31,25 @@ _CLAIM_BYTES = 10_000
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 
-def existing_file(path: str | os.PathLike[str], argument: str = "path") -> Path:
-    """Return the path of a regular file. Pipes and devices, which may have no end, raise an InputError."""
-    rule = "must be an existing file"
+def path_of(path: object, argument: str = "path") -> Path:
+    """Return the path that a user gave, with ~ expanded, whether or not there is something in its place."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str) or not os.fspath(path):
+        raise InputError(argument, path, "must be a path")
     try:
         target = Path(path).expanduser()
-        if target.is_file():
-            return target
-        kind = no_file(target)
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            target.lstat()
     except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, ~ of an unknown user
-        raise InputError(argument, str(path), f"{rule}: {error}") from None
+        raise InputError(argument, str(path), f"must be a path: {reason_of(error)}") from None
+    return target
+
+
+def existing_file(path: object, argument: str = "path") -> Path:
+    """Return the path of a regular file. Pipes and devices, which may have no end, raise an InputError."""
+    target, rule = path_of(path, argument), "must be an existing file"
+    if target.is_file():
+        return target
+    kind = no_file(target)
     raise InputError(argument, str(target), f"{rule}, not {kind}" if kind else f"{rule}; there is no such file")
 
 

@@ -85,7 +85,7 @@ class InputError(ValueError):
         subject = name(self.argument)
         if self.value is NO_VALUE:
             return f"{subject} {rule}".strip()
-        return f"{subject} is {_shown(self.value)}, but it {rule}"
+        return f"{subject} is {in_brief(self.value)}, but it {rule}"
 
     def __str__(self) -> str:
         return self.sentence()
@@ -133,16 +133,52 @@ class NotInModelError(InputError, AttributeError):
     """A result was asked for that this model does not have. `hasattr` is then False, and `getattr` takes a default."""
 
 
-def _shown(value: object) -> str:
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+def in_brief(value: object) -> str:
+    """Return a value as a sentence shows it, with its middle left out if it is long."""
+    try:
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+    except RecursionError:
+        text = f"a {type(value).__name__} that is nested very deeply"
     half = _MOST_CHARACTERS // 2
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
 
 def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
     """Raise an InputError unless the value is one of those allowed."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise InputError(name, value, f"must be one of {', '.join(allowed)}")
+
+
+def is_word(value: object, word: str) -> bool:
+    """Return whether a value is this word; an array is not, whereas `array == word` has no truth value."""
+    return isinstance(value, str) and value == word
+
+
+def check_flags(**values: object) -> None:
+    """Raise an InputError unless each of the named values is True or False."""
+    for name, value in values.items():
+        if not isinstance(value, bool | np.bool):
+            raise InputError(name, value, "must be True or False")
+
+
+def as_list(name: str, value: Any, rule: str) -> list[Any]:
+    """Return the entries of a value; raises an InputError with this rule if it has no entries."""
+    try:
+        return list(value)
+    except TypeError:
+        raise InputError(name, value, rule) from None
+
+
+def place_of(name: str, value: object, length: int) -> int:
+    """Return a place among `length` things, such as chains or modes; negative numbers count from the end."""
+    try:
+        place = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        rule = "must be a whole number or 'best'" if name == "draw" else "must be a whole number"
+        raise InputError(name, value, rule) from None
+    if not -length <= place < length:
+        raise InputError(name, value, f"must be from {-length} to {length - 1}: there are {length}")
+    return place % length
 
 
 def whole_number(name: str, value: object, shown: object = None, least: int = 1) -> int:

@@ -17,8 +17,9 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
+from allocore._io import path_of
 from allocore._memory import require_memory
-from allocore.errors import NO_VALUE, Described, InputError, not_fitted, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, check_flags, is_word, not_fitted, whole_number
 from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
 from allocore.model.modes import (
@@ -257,8 +258,8 @@ class RunSize(NamedTuple):
         """Return the size that the settings of a model ask for; chains that start from another run do not grow."""
         own = {name: getattr(settings, name) for name in ("burn_in", "draws", "thin")}
         own = {name: value for name, value in own.items() if value is not None}
-        longer, more = settings.sweeps == "auto" and not own, settings.chains == "auto"
-        if own and settings.sweeps != "auto":
+        longer, more = is_word(settings.sweeps, "auto") and not own, is_word(settings.chains, "auto")
+        if own and not is_word(settings.sweeps, "auto"):
             raise InputError("sweeps", settings.sweeps, f"must be left out if {', '.join(own)} is given")
         most = {}
         for name, grows, default in (("sweeps", longer, _MAX_SWEEPS), ("chains", more, _MAX_CHAINS)):
@@ -366,13 +367,14 @@ class GibbsEstimator(Estimator):
         self._forget_fit()
         if start is not None:
             _check_start(start)
+        check_flags(resume=resume, quick=self.quick, progress=self.progress)
         if resume and (self.store is None or self.quick):
             raise InputError("resume", True, "needs `store`" if self.store is None else "must be left out with `quick`")
         tensor, held_out = training_data(Y)
         _ask_whether_undirected(tensor)
         size, seed = RunSize.of(self, start), seed_number(self.seed)
         spec = self._spec(tensor)
-        if self.likelihood == "auto" and start is not None:
+        if is_word(self.likelihood, "auto") and start is not None:
             spec = replace(spec, likelihood=start.likelihood)
         _check_likelihood_suits(spec.likelihood, tensor)
         thread_number(self.threads)
@@ -476,9 +478,9 @@ class GibbsEstimator(Estimator):
         number = thread_number(threads)
 
         def resumed(plan: Plan) -> Plan:
-            if chains == "auto":
+            if is_word(chains, "auto"):
                 _check_growing(plan)
-            larger = plan.resumed(draws, None if chains == "auto" else chains, sweeps)
+            larger = plan.resumed(draws, None if isinstance(chains, str) else chains, sweeps)
             if (larger.schedule, larger.chains) != (plan.schedule, plan.chains):
                 cells = cells_in_memory(plan.tensor, on_workers=ready is not None)
                 check_memory(larger, stored=True, threads=number, cells=cells)
@@ -687,9 +689,7 @@ def _as_executor(executor: object) -> Executor | None:
 
 
 def _path(name: str, value: object) -> Path:
-    if not isinstance(value, str | os.PathLike) or not str(value):
-        raise InputError(name, value, "must be a path")
-    return Path(value)
+    return path_of(value, name)
 
 
 @_describe_settings
@@ -766,7 +766,7 @@ class AlloCore(GibbsEstimator):
         if isinstance(self.budget, str) and self.budget != "infer":
             raise InputError("budget", self.budget, "must be a whole number or 'infer'")
         own: dict[str, Any] = {"alpha0": self.alpha0, **self._common(tensor)}
-        if self.budget == "infer":
+        if isinstance(self.budget, str):
             most = whole_number("max_budget", self.max_budget)
             own |= {"infer_budget": True, "c0": self.c0, "d0": self.d0}
         else:

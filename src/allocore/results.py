@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, overl
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore._io import path_of
 from allocore.classes.numbering import read_start, write_consensus, write_start
 from allocore.classes.summary import ShownDraw
-from allocore.errors import NO_VALUE, Described, InputError, NotInModelError, whole_number
+from allocore.errors import (
+    NO_VALUE,
+    Described,
+    InputError,
+    NotInModelError,
+    check_flags,
+    is_word,
+    place_of,
+    whole_number,
+)
 from allocore.findings import sentences
 from allocore.kernels.workers import available_threads
 from allocore.model.likelihood import dispersion_of
@@ -313,11 +323,12 @@ class Posterior:
         ...     ac.open_run(f"{folder}/run.zarr")
         Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5, negative binomial
         """
-        write_record(self._record, Path(path))
+        folder = path_of(path)
+        write_record(self._record, folder)
         if self._start is not None:
-            write_start(Path(path), self._start)
+            write_start(folder, self._start)
         if (found := self._found_consensus()) is not None:
-            write_consensus(Path(path), self._record, found.estimates, found.numbering)
+            write_consensus(folder, self._record, found.estimates, found.numbering)
 
     def expected(self, coords: object) -> NDArray[np.float64]:
         """Return the expected counts of cells, averaged over all draws of all chains.
@@ -415,6 +426,7 @@ class Posterior:
         ...     print(error.argument)
         test
         """
+        check_flags(positive_only=positive_only, allow_training=allow_training)
         return log_ppd(
             self._record, test, positive_only=positive_only, allow_training=allow_training, threads=self._threads
         )
@@ -484,6 +496,7 @@ class Posterior:
                    carrier            month  expected  low  high
         0  JetBlue Airways  [Jun, Jul, Aug]  ...
         """
+        check_flags(draws=draws, missing=missing, per_unit=per_unit)
         record = self._record.per_unit() if per_unit else self._record
         table, draws_NS = predict_cells(record, cells, interval, threads=self._threads, draws=draws, missing=missing)
         if notes := self._notes_on_sums(cells):
@@ -515,6 +528,7 @@ class Posterior:
         >>> post.simulate([{"month": "Jan"}, {"month": "Feb"}], draws=100, seed=1).shape
         (100, 2)
         """
+        check_flags(missing=missing)
         return simulate_cells(self._record, cells, draws, seed=seed, threads=self._threads, missing=missing)
 
     def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
@@ -576,6 +590,7 @@ class Posterior:
         """
         from allocore.posterior.evaluate import evaluate
 
+        check_flags(allow_training=allow_training, brief=brief)
         record = drawn(self._record)
         if test is not None:
             return evaluate(record, cells_to_score(test, self.tensor, allow_training), self._threads, brief=brief)
@@ -1193,10 +1208,8 @@ class Posterior:
         return self._draw_summaries[place]
 
     def _place(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
-        from allocore.classes.profiles import place_of
-
         chains, draws = drawn(self._record).core_values.shape[:2]
-        if draw is None or draw == "best":
+        if draw is None or is_word(draw, "best"):
             if chain is None:
                 return self.best_draw()
             chain = place_of("chain", chain, chains)
@@ -1242,7 +1255,7 @@ def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Po
     ...     ac.open_run(path)
     Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3, negative binomial
     """
-    folder = Path(path)
+    folder = path_of(path)
     return Posterior(read_record(folder, on_error=on_error), folder=folder)
 
 
@@ -1354,6 +1367,7 @@ def write_graph(
     *,
     modes: Sequence[str | int] | None = None,
     least: float = 0.5,
+    safe_csv: bool = False,
 ) -> Path:
     """Write the results as a graph that Gephi, igraph and other tools read: GraphML, or the edges as a table.
 
@@ -1366,6 +1380,8 @@ def write_graph(
         columns source, target, weight and so on. Folders are created.
     kind, modes, least : optional
         As for `Posterior.to_networkx`.
+    safe_csv : bool
+        As for `write_table`.
 
     Returns
     -------
@@ -1383,11 +1399,12 @@ def write_graph(
     """
     from allocore.classes.graphs import check_graph_file, write_graph
 
-    target = Path(path)
+    check_flags(safe_csv=safe_csv)
+    target = path_of(path)
     check_graph_file(target, "path")
     graph = as_posterior(posterior, "posterior").to_networkx(kind, modes=modes, least=least)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_graph(graph, target)
+    write_graph(graph, target, safe_csv=safe_csv)
     return target
 
 

@@ -65,20 +65,30 @@ def peak_bytes():
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 
 
+def serve(answer):
+    """Answer each line, a kind and a seed, by an outcome and a reason; what is in use by now does not count."""
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + LIMIT, in_use + LIMIT))
+    out, sys.stdout = sys.stdout, sys.stderr  # what is called may print
+    print("ready", file=out, flush=True)
+    for line in sys.stdin:
+        result, why = answer(*json.loads(line))
+        print(json.dumps({"outcome": result, "why": why, "peak": peak_bytes()}), file=out, flush=True)
+
+
 def main():
     warnings.simplefilter("ignore")
     folder = Path(sys.argv[1])
     for kind in sys.argv[2:]:
         outcome(ALL[kind].read, valid_file(kind, str(folder)))  # what is loaded once is not counted
-    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (in_use + LIMIT, in_use + LIMIT))
-    print("ready", flush=True)
-    for line in sys.stdin:
-        kind, seed = json.loads(line)
+
+    def answer(kind, seed):
         path = make_case(kind, seed, folder)
-        result, why = outcome(ALL[kind].read, path)
-        print(json.dumps({"outcome": result, "why": why, "peak": peak_bytes()}), flush=True)
+        found = outcome(ALL[kind].read, path)
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return found
+
+    serve(answer)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,11 @@ class Failure(NamedTuple):
 
 
 class Worker:
-    """A process that reads damaged files, one after another; it is replaced if it hangs, dies or grows."""
+    """A process that takes cases, one after another; it is replaced if it hangs, dies or grows."""
 
-    def __init__(self, folder, kinds, seconds=SECONDS, most_memory=MOST_MEMORY):
+    def __init__(self, folder, kinds=(), seconds=SECONDS, most_memory=MOST_MEMORY, script="fuzz_worker.py"):
         self._folder, self._kinds, self._seconds, self._most = Path(folder), list(kinds), seconds, most_memory
+        self._script = HERE / script
         self._process = None
 
     def __enter__(self):
@@ -58,13 +59,14 @@ class Worker:
     def _started(self):
         if self._process is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-            command = [sys.executable, str(HERE / "fuzz_worker.py"), str(self._folder), *self._kinds]
+            paths = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+            command = [sys.executable, str(self._script), str(self._folder.resolve()), *self._kinds]
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                cwd=self._folder,
                 env={**os.environ, "PYTHONPATH": paths},
             )
             assert self._answer(self._process, 300) == b"ready\n"

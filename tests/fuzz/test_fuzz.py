@@ -1,6 +1,6 @@
 """Damaged files of every kind that is read give an answer or an error in our words: no crash, no hang, little memory.
 
-`FUZZ_SECONDS` says how long to look, `FUZZ_SEED` where to begin, `FUZZ_KINDS` at which kinds; `make fuzz` takes ten
+`FUZZ_SECONDS` says how long to look, `FUZZ_SEED` where to begin, `FUZZ_KINDS` at which kinds; `make fuzz` takes five
 minutes. `keep_case.py` keeps what was found in `kept/`, which is tested from then on.
 """
 

@@ -13,7 +13,7 @@ from allocore.errors import InputError
 from allocore.tensor import holdout
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import as_tensor
-from allocore.tensor.holdout import hold_out
+from allocore.tensor.holdout import HeldOut, hold_out
 from support.errors import refused
 from support.tiers import given_by_tier
 
@@ -183,3 +183,31 @@ def test_fibres_too_rare_to_be_found_are_refused(monkeypatch):
     tensor = CountTensor([[0, 0], [0, 1]], [1, 1], (50, 2)).with_missing([(i, None) for i in range(1, 50)])
     with refused("fraction", 0.01, "1 fibres, but only 1 of 50 are not missing"):
         hold_out(tensor)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "argument"),
+    [
+        ({"coords": [[0, 1, 0, 1]]}, "mode_names"),
+        ({"coords": np.zeros((3, 2))[0]}, "coords"),
+        ({"coords": [[0.5], [1], [1]]}, "coords"),
+        ({"coords": np.full((3, 4), 99)}, "coords"),
+        ({"counts": [1, 2]}, "counts"),
+        ({"counts": [-1, 0, 1, 2]}, "counts"),
+        ({"counts": "many"}, "counts"),
+        ({"shape": (2, 2)}, "shape"),
+        ({"shape": (9, 9, 9)}, "labels"),
+        ({"mode_names": ("a", "b")}, "mode_names"),
+        ({"labels": (["x", "y"], None)}, "labels"),
+        ({"along": 3}, "along"),
+        ({"along": "c"}, "along"),
+    ],
+    ids=str,
+)
+def test_held_out_cells_made_by_hand_are_checked(wrong, argument):
+    fine = {"coords": [[0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0]], "counts": [1, 0, 0, 2], "shape": (2, 2, 1)}
+    fine |= {"mode_names": ("a", "b", "c"), "labels": (["x", "y"], None, None), "along": -1}
+    made = HeldOut(**fine)
+    assert (made.along, made.labels, made.positive.counts.tolist()) == (2, (("x", "y"), range(2), range(1)), [1, 2])
+    with refused(argument):
+        HeldOut(**{**fine, **wrong})

@@ -28,7 +28,7 @@ from allocore.classes.reproducibility import LEAST_CHAINS, Reproducibility, judg
 from allocore.classes.summary import ClassSummary, Support, factor_names, factors_in_use, profiles_of, shown_modes
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
-from allocore.errors import InputError, whole_number
+from allocore.errors import InputError, check_flags, place_of, whole_number
 from allocore.findings import Finding
 from allocore.kernels.elementary import Floats, Ints
 from allocore.model.spec import Spec
@@ -388,7 +388,9 @@ class Consensus:
         >>> found.locations(0, 9).shape == (len(found.share), 5)
         True
         """
-        classes = self._reader.read(chain, draw, _MOST_CLASSES)
+        chains, draws = self._record.core_values.shape[:2]
+        place = place_of("chain", chain, chains), place_of("draw", draw, draws)
+        classes = self._reader.read(*place, _MOST_CLASSES)
         centres = directions(self.estimates.mean_profiles)
         ours, clusters = match_similar(
             similarities(directions(classes.profiles), centres, HOLDS), HOLDS, classes.share_C
@@ -450,6 +452,7 @@ class Consensus:
         >>> list(table.columns), float(table["share"].sum().round(6))
         (['share', 'median', 'low', 'high'], 1.0)
         """
+        check_flags(observed=observed)
         place, m = self.summary.place(number), self._record.tensor.mode(mode)
         band = (self.estimates.profiles if observed else self.estimates.factors)[m]
         return band_table(self.summary.modes[m], band, place)

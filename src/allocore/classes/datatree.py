@@ -14,7 +14,7 @@ import xarray as xr
 from allocore._memory import require_memory
 from allocore.classes.consensus import Consensus, class_shares
 from allocore.classes.profiles import ClassReader
-from allocore.errors import InputError
+from allocore.errors import InputError, check_choice
 from allocore.kernels.elementary import Ints
 from allocore.model.likelihood import dispersion_of
 from allocore.posterior.cells import MOST_CELLS, observed_cells
@@ -48,8 +48,8 @@ _ABOUT = {
 
 def arviz_tree(record: Record, consensus: Consensus | None, pointwise: Pointwise | None, threads: int) -> xr.DataTree:
     """Return the run as a DataTree: see `Posterior.to_datatree`."""
-    if pointwise is not None and pointwise not in get_args(Pointwise):
-        raise InputError("log_likelihood", pointwise, f"must be None or one of {list(get_args(Pointwise))}")
+    if pointwise is not None:
+        check_choice("log_likelihood", pointwise, get_args(Pointwise))
     tree = stored_tree(record)
     if not number_of_draws(record):
         return tree

@@ -57,14 +57,15 @@ def graph_of(
     return _graph_of_nodes(record, pair, found, counts, expected_VW, least)
 
 
-def write_graph(graph: "nx.Graph", path: Path) -> None:
+def write_graph(graph: "nx.Graph", path: Path, *, safe_csv: bool = False) -> None:
     """Write a graph as GraphML, or its edges as a table."""
     import networkx as nx
     import pandas as pd
 
     if path.suffix.lower() != ".graphml":
         rows = [{"source": one, "target": other, **data} for one, other, data in graph.edges(data=True)]
-        write_frame(pd.DataFrame(rows, columns=None if rows else ["source", "target", "weight"]), path)
+        table = pd.DataFrame(rows, columns=None if rows else ["source", "target", "weight"])
+        write_frame(table, path, safe_csv=safe_csv)
         return
     named = graph.copy()
     nx.set_node_attributes(named, {node: node for node in graph}, "name")  # of igraph

@@ -32,7 +32,7 @@ from allocore.classes.estimates import QUANTILES, Estimates
 from allocore.classes.matching import HOLDS, Directions, directions, evenly_spaced, match_similar, similarities
 from allocore.classes.profiles import ClassReader, DrawClasses
 from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownMode, is_even
-from allocore.errors import check_choice
+from allocore.errors import check_choice, place_of
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.tensor.labels import free_name
 
@@ -155,7 +155,7 @@ class Memberships:
         >>> "%" in post.consensus().memberships("origin").words(0)
         True
         """
-        share_G = np.nan_to_num(self.share[node])
+        share_G = np.nan_to_num(self.share[place_of("node", node, len(self.share))])
         largest = [g for g in np.argsort(-share_G, kind="stable")[:_MENTIONED].tolist() if share_G[g] >= FAINT]
         return ", ".join(f"{self.number[g]} {share_G[g]:.0%}" for g in largest)
 

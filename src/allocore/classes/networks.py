@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from allocore.classes.summary import ClassSummary, Factor
-from allocore.errors import NO_VALUE, Described, InputError
+from allocore.errors import NO_VALUE, Described, InputError, as_list
 from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.check import network_modes
 from allocore.tensor.count_tensor import CountTensor, both_directions
@@ -34,9 +34,10 @@ def node_modes(tensor: CountTensor, modes: Modes = None) -> tuple[int, int]:
             rule = f"must name two of {', '.join(tensor.mode_names)}: no two modes have the same labels"
             raise InputError("modes", NO_VALUE, rule)
         return found
-    chosen = [] if isinstance(modes, str | int) else [tensor.mode(mode) for mode in modes]
+    rule = "must name two different modes, from which and to which ties go"
+    chosen = [] if isinstance(modes, str) else [tensor.mode(mode) for mode in as_list("modes", modes, rule)]
     if len(chosen) != 2 or chosen[0] == chosen[1]:
-        raise InputError("modes", modes, "must name two different modes, from which and to which ties go")
+        raise InputError("modes", modes, rule)
     return chosen[0], chosen[1]
 
 

@@ -16,7 +16,6 @@ coefficient of congruence) is at least 0.9. The classes of two draws are matched
 the reference draw if one of its classes is matched with it.
 """
 
-import operator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ import numpy as np
 from allocore.classes.matching import directions, evenly_spaced, match
 from allocore.classes.names import class_names
 from allocore.classes.summary import ClassSummary, Support, factor_names, factors_in_use, profiles_of, shown_modes
-from allocore.errors import InputError
 from allocore.findings import Finding
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, row_offsets
@@ -216,15 +214,3 @@ def _other_draws(draws: int, most: int, left_out: int | None) -> list[int]:
     """At most `most` draws without the one that is left out, evenly spaced."""
     others = np.array([draw for draw in range(draws) if draw != left_out], dtype=np.int64)
     return list(others[evenly_spaced(len(others), most)].tolist()) if len(others) else []
-
-
-def place_of(name: str, value: int, length: int) -> int:
-    """Return the place of a chain or draw that is given by its number; negative numbers count from the end."""
-    try:
-        place = operator.index(value)
-    except TypeError:
-        rule = "must be a whole number or 'best'" if name == "draw" else "must be a whole number"
-        raise InputError(name, value, rule) from None
-    if not -length <= place < length:
-        raise InputError(name, value, f"must be from {-length} to {length - 1}: there are {length}")
-    return place % length

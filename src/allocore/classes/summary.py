@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 
-from allocore.errors import InputError
+from allocore.errors import Described, InputError, as_list, place_of
 from allocore.findings import Finding, sentences
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.model.spec import Spec
@@ -257,16 +257,19 @@ class ClassSummary:
 
     def profile(self, place: int, mode: int) -> Profile:
         """Return the profile of a class in a mode."""
-        return self.profiles[mode][place]
+        return self.profiles[self._mode(mode)][self._place(place)]
 
     def factor(self, place: int, mode: int) -> Factor:
         """Return the factor of a class in a mode."""
+        place, mode = self._place(place), self._mode(mode)
         return self.factors[mode][int(self.location_CM[place, mode])]
 
     def counts(self, mode: int, weights_D: Floats | None = None) -> Counts:
         """Return the expected counts of the classes in the rows of a mode; per unit if the rows have exposures."""
-        profiles, observed_D = self.profiles[mode], self.tensor.missing.observed_rows(mode)
+        profiles, observed_D = self.profiles[self._mode(mode)], self.tensor.missing.observed_rows(mode)
         value_C = self.value_C
+        if weights_D is not None and np.shape(weights_D) != observed_D.shape:
+            raise InputError("weights_D", Described("this array"), "must have a weight for each row of the mode")
         if weights_D is not None:  # counted with the weights of the rows, they add up to the size of the class
             whole_C = np.array([profile.share_D @ weights_D for profile in profiles])
             value_C = value_C / np.where(whole_C > 0.0, whole_C, 1.0)
@@ -283,7 +286,8 @@ class ClassSummary:
 
     def numbers(self, places: tuple[int, ...]) -> tuple[int, ...]:
         """Return the numbers of the classes at some places."""
-        return tuple(self.number_C[list(places)].tolist())
+        given = as_list("places", places, "must be a list of places of classes")
+        return tuple(int(self.number_C[self._place(place)]) for place in given)
 
     def place(self, number: int, name: str = "number") -> int:
         """Return the place of the class with this number. An error names the argument `name`."""
@@ -297,6 +301,19 @@ class ClassSummary:
         if numbers[-1] == len(numbers) - 1:
             rule = f"must be from 0 to {numbers[-1]}: there are {len(numbers)} classes"
         raise InputError(name, number, rule)
+
+    def places(self, numbers: Iterable[int]) -> list[int]:
+        """Return the places of the classes with these numbers, at least one."""
+        found = [self.place(number) for number in as_list("numbers", numbers, "must be a list of class numbers")]
+        if not found:
+            raise InputError("numbers", numbers, "must have at least one class")
+        return found
+
+    def _place(self, place: int) -> int:
+        return place_of("place", place, len(self.number_C))
+
+    def _mode(self, mode: int) -> int:
+        return place_of("mode", mode, len(self.modes))
 
     def to_frame(self, what: "TidyTable" = "profiles", top: int = 5) -> "pd.DataFrame":
         """Return the classes, their profiles or the factors as a tidy table: see `Consensus.to_frame`."""

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from allocore._text import first_few
-from allocore.errors import InputError, whole_number
+from allocore.errors import InputError, check_choice, whole_number
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.workers import available_threads
@@ -243,6 +243,7 @@ def sharing_pairs(summary: ClassSummary, both: Ints, modes: Iterable[int], least
 def tidy_table(summary: ClassSummary, what: TidyTable, top: int) -> pd.DataFrame:
     """Return one of the tables: see `Consensus.to_frame`. A single draw has no intervals."""
     top = whole_number("top", top)
+    check_choice("what", what, get_args(TidyTable))
     parts: list[tuple[dict[str, Any], Profile]]
     if what == "classes":
         table = class_table(summary, top)
@@ -260,14 +261,12 @@ def tidy_table(summary: ClassSummary, what: TidyTable, top: int) -> pd.DataFrame
             for profile in profiles
         ]
         return _by_key_and_label({"class": np.int64, "name": object, "mode": object}, parts, summary)
-    if what == "factors":
-        parts = [
-            ({"mode": factor.mode.name, "factor": number}, factor)
-            for factors in summary.factors
-            for number, factor in sorted(factors.items())
-        ]
-        return _by_key_and_label({"mode": object, "factor": np.int64}, parts, summary)
-    raise InputError("what", what, f"must be one of {list(get_args(TidyTable))}")
+    parts = [
+        ({"mode": factor.mode.name, "factor": number}, factor)
+        for factors in summary.factors
+        for number, factor in sorted(factors.items())
+    ]
+    return _by_key_and_label({"mode": object, "factor": np.int64}, parts, summary)
 
 
 def _by_key_and_label(

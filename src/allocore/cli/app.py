@@ -68,6 +68,7 @@ _OPTIONS = {
     "Output": (
         "out", "resume_or_start", "rows", "top", "number", "threshold", "profiles", "factors", "labels", "draws_out",
         "figure", "formats", "title", "surprises", "open_it", "interval", "format", "caption",
+        "safe_csv",
     ),
     "For scripts": ("json", "quiet", "log_format"),
 }  # fmt: skip

@@ -50,6 +50,10 @@ Threads = Annotated[int | None, typer.Option(help="Number of threads; one per pr
 Rows = Annotated[int, typer.Option(help="Number of classes to print.")]
 Top = Annotated[int, typer.Option(help="Number of labels to print per mode.")]
 OnError = Annotated[str, typer.Option(help="What to do with damaged draws: 'raise' an error, or 'drop' them.")]
+SafeCsv = Annotated[
+    bool,
+    typer.Option("--safe-csv", help="Write text in CSV files so that a spreadsheet does not take it for a formula."),
+]
 Draw = Annotated[
     str | None,
     typer.Option(

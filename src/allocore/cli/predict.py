@@ -15,6 +15,7 @@ from allocore.cli.app import Output, app, check_file, check_tables
 from allocore.cli.options import (
     OnError,
     RunPath,
+    SafeCsv,
     exposure_in,
     is_tensor_file,
     mode_given,
@@ -55,6 +56,7 @@ def evaluate(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the table to this file (.csv, .tsv, .parquet).")] = None,
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Score how well a run predicts held-out cells, compared with simple baselines.
@@ -79,7 +81,7 @@ def evaluate(
     console.keep(evaluation=evaluation_object(found))
     console.print(evaluation_report(found))
     if out is not None:
-        write_frame(found.table.reset_index(), out)
+        write_frame(found.table.reset_index(), out, safe_csv=safe_csv)
         console.wrote(out, f"\nTable written to {out}")
 
 
@@ -104,6 +106,7 @@ def check(
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Also draw the check in this file (.png, .pdf, .svg).")] = None,
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Check whether a run looks like its data, by simulating whole tensors from the fitted model.
@@ -128,7 +131,7 @@ def check(
     console.print(check_report(found))
     for frame, path in ((found.table.reset_index(), out), (found.labels, labels)):
         if path is not None:
-            write_frame(frame, path)
+            write_frame(frame, path, safe_csv=safe_csv)
             console.wrote(path, f"Table written to {path}")
     if figure is not None:
         _save(ac.figures.check(found), figure, console)
@@ -200,6 +203,7 @@ def forecast(
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Forecast the counts of the periods after the last one, with the uncertainty of the fit and of the future.
@@ -231,7 +235,7 @@ def forecast(
     _print_totals(found, console)
     _print_changes(found, console)
     if out is not None:
-        write_frame(table, out)
+        write_frame(table, out, safe_csv=safe_csv)
         console.wrote(out, f"{len(table):,} forecasts written to {out}")
     elif asked is not None or by:
         console.keep(forecasts=table)
@@ -239,7 +243,7 @@ def forecast(
     if draws_out is not None:
         with waiting("simulating counts"):
             long = found.samples(cells=wanted, seed=seed)
-        write_frame(long, draws_out)
+        write_frame(long, draws_out, safe_csv=safe_csv)
         console.wrote(draws_out, f"{len(long):,} draws written to {draws_out}")
     if figure is not None:
         _draw(found, wanted, figure, console)
@@ -389,6 +393,7 @@ def predict(
     ] = None,
     rows: Annotated[int, typer.Option(help="Number of rows to print.")] = 50,
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Predict the counts of cells and of sums of cells: expected counts with intervals.
@@ -414,7 +419,7 @@ def predict(
     notes = sentences(about_sums)
     console.keep(findings=about_sums)
     if out is not None:
-        write_frame(found, out)
+        write_frame(found, out, safe_csv=safe_csv)
         console.wrote(out, f"{len(found):,} predictions written to {out}")
         for note in notes:
             console.print(Text(note, style="italic"))

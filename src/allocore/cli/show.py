@@ -11,7 +11,7 @@ import allocore as ac
 from allocore._io import result_file
 from allocore._text import visible
 from allocore.cli.app import Output, app, check_file, check_folder, check_open, check_tables, open_page
-from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath, mode_given, takes_output
+from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath, SafeCsv, mode_given, takes_output
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentence
 from allocore.progress import waiting
@@ -63,6 +63,7 @@ def summary(
     profiles: ProfilesOut = None,
     factors: FactorsOut = None,
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Print the classes of a run: their shares, their support, their top labels, and what they have in common.
@@ -108,7 +109,7 @@ def summary(
         console.print()
     for what, path in tables.items():
         if path is not None:
-            write_frame(classes.to_frame(what, top), path)
+            write_frame(classes.to_frame(what, top), path, safe_csv=safe_csv)
             console.wrote(path, f"Table of all {what} ({classes.source}) written to {path}")
 
 
@@ -128,6 +129,7 @@ def diff(
         Path | None, typer.Option(help="Also write the labels that changed to this file (.csv, .tsv, .parquet).")
     ] = None,
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Print what changed between two runs: classes gained, lost, grown, shrunk, moved in time, or with other labels.
@@ -149,7 +151,7 @@ def diff(
     console.print(diff_report(found, rows))
     for frame, path in ((found.table, out), (found.labels, labels)):
         if path is not None:
-            write_frame(frame, path)
+            write_frame(frame, path, safe_csv=safe_csv)
             console.wrote(path, f"Table written to {path}")
 
 
@@ -173,6 +175,7 @@ def memberships(
         ),
     ] = None,
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Print the communities of a mode, and which of them each node belongs to, such as countries as senders.
@@ -196,7 +199,7 @@ def memberships(
     console.print(memberships_report(found, rows))
     for frame, path in ((nodes, out), (found.frame("shares"), shares)):
         if path is not None:
-            write_frame(frame.reset_index() if frame is nodes else frame, path)
+            write_frame(frame.reset_index() if frame is nodes else frame, path, safe_csv=safe_csv)
             console.wrote(path, f"Table written to {path}")
 
 
@@ -222,6 +225,7 @@ def graph(
         typer.Option(help="Write to this file: .graphml, or .csv, .tsv or .parquet for a table with a row per edge."),
     ],
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Write the results as a graph for Gephi, igraph, netify or networkx.
@@ -240,7 +244,7 @@ def graph(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     names = posterior.tensor.mode_names
     pair = None if modes is None else [mode_given(each, names) for each in modes.split(",")]
-    write_graph(posterior, out, kind, modes=pair, least=least)  # type: ignore[arg-type]
+    write_graph(posterior, out, kind, modes=pair, least=least, safe_csv=safe_csv)  # type: ignore[arg-type]
     console.wrote(out, f"Graph written to {out}")
 
 
@@ -259,6 +263,7 @@ def surprises(
     top: Annotated[int, typer.Option(help="Maximum number of cells.")] = 50,
     out: Annotated[Path | None, typer.Option(help="Also write the table to this file (.csv, .tsv, .parquet).")] = None,
     on_error: OnError = "raise",
+    safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
     """Print the cells of a run whose counts are least expected: too many, too few, or surprising zeros.
@@ -289,7 +294,7 @@ def surprises(
     if finding is not None:
         console.print(Text(sentence(finding)))
     if out is not None:
-        write_frame(found, out)
+        write_frame(found, out, safe_csv=safe_csv)
         console.wrote(out, f"Table written to {out}")
     if finding is not None and len(found):
         sys.exit(_FOUND)

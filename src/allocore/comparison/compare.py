@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from allocore._io import ProcessLock, read_inside, remove_unfinished, replacing, result_file
+from allocore._io import ProcessLock, path_of, read_inside, remove_unfinished, replacing, result_file
 from allocore._text import plural
 from allocore.comparison import tables
 from allocore.comparison.findings import comparison_findings
@@ -261,7 +261,7 @@ def compare(
     threads_each = None if threads is None else whole_number("threads", threads)
     workers = None if executor is None else as_executor(executor)
     if out is not None:
-        Folder(_path(out)).check(settings, requested)
+        Folder(path_of(out, "out")).check(settings, requested)
     _check_splits(tensor, settings, splits)
     with _place(out, requested) as folder, folder.opened(tensor, settings, requested):
         todo = [job for job in requested if not folder.is_done(job) and (retry or not folder.has_failed(job))]
@@ -275,7 +275,7 @@ def compare(
 @contextmanager
 def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator["Folder"]:
     """Yield the user's folder, or a temporary one, which stays if it has results after Ctrl-C or a lost cluster."""
-    folder = Folder(Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out))
+    folder = Folder(Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else path_of(out, "out"))
     keep = out is not None
     try:
         yield folder
@@ -349,12 +349,6 @@ def _check_splits(tensor: CountTensor, settings: Settings, splits: int) -> None:
         except InputError as error:
             name = "hold_out" if error.argument == "fraction" else error.argument
             raise InputError(name, error.value, f"{error.rule} (split {split})") from None
-
-
-def _path(out: object) -> Path:
-    if not isinstance(out, str | os.PathLike) or not str(out):
-        raise InputError("out", out, "must be a path")
-    return Path(out)
 
 
 class Folder:

@@ -12,7 +12,7 @@ import pandas as pd
 from allocore.comparison.compare import BUDGETS, Comparison, compare
 from allocore.comparison.findings import CRITERIA, by_split, difference, few_splits
 from allocore.comparison.models import ModelName, shape_text
-from allocore.errors import InputError, whole_number
+from allocore.errors import InputError, check_choice, whole_number
 from allocore.estimators import AlloCore
 from allocore.findings import Finding, join_words, sentences
 from allocore.model.spec import likelihood_for
@@ -156,8 +156,7 @@ def select_budget(
     >>> choice.budget
     8
     """
-    if criterion not in CRITERIA:
-        raise InputError("criterion", criterion, "must be 'all' or 'positive'")
+    check_choice("criterion", criterion, tuple(CRITERIA))
     chosen = AlloCore() if model is None else model
     if not isinstance(chosen, AlloCore):
         raise InputError("model", chosen, "must be an AlloCore: other models have no budget to choose")

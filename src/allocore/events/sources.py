@@ -32,6 +32,7 @@ import duckdb
 import numpy as np
 from duckdb import DuckDBPyConnection as Connection
 
+from allocore._io import path_of
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, Described, InputError
 from allocore.events.formats import Format, find_format
@@ -71,15 +72,15 @@ def find_files(source: object) -> tuple[list[Path], list[Path]]:
         if not isinstance(each, str | os.PathLike):
             entry = repr(each) if isinstance(each, bool | int | float | bytes | None) else f"a {type(each).__name__}"
             raise InputError("source", Described(f"a list with {entry} in it"), "must have only paths as entries")
+        path = path_of(each or ".", "source")
         try:
-            path = Path(each).expanduser()
             if path.is_dir() and str(each):  # an empty text is not a path, though pathlib reads it as "."
                 tables = _tables_in(path)
                 skipped += [entry for entry in sorted(path.iterdir()) if entry not in tables]
                 files += tables
             else:
                 files += _matching(path, str(each))
-        except (OSError, RuntimeError, re.error) as error:  # no permission, or ~ of an unknown user
+        except (OSError, re.error) as error:  # no permission
             raise InputError("source", str(each), f"cannot be looked up: {error}") from None
     if not files:
         raise InputError("source", source, "must name at least one file")

@@ -19,7 +19,7 @@ from allocore._text import plural
 from allocore.classes.consensus import Consensus
 from allocore.classes.matching import evenly_spaced
 from allocore.classes.summary import ClassSummary
-from allocore.errors import NO_VALUE, InputError, whole_number
+from allocore.errors import NO_VALUE, InputError, as_list, whole_number
 from allocore.findings import Finding, Level, sentences
 from allocore.forecast.scores import (
     Compared,
@@ -565,7 +565,8 @@ def cells_by(forecast: Forecast, by: str | Sequence[str] = ()) -> list[dict[str,
     Sums of which no cell was ever observed are left out.
     """
     tensor, time = forecast.record.tensor, forecast.coming.mode
-    modes = [tensor.mode(name) for name in ([by] if isinstance(by, str | int) else by)]
+    named = [by] if isinstance(by, str) else as_list("by", by, "must be the names of modes")
+    modes = [tensor.mode(name) for name in named]
     modes = [mode for mode in dict.fromkeys(modes) if mode != time] + [time]
     number = int(np.prod([tensor.shape[mode] for mode in modes]))
     if number > _MOST_SAMPLES:

@@ -19,6 +19,7 @@ entry is near zero. Draws are compared even if they use different numbers of fac
 rows that were folded in, it is the density of their counts, their factors and their p.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -293,6 +294,10 @@ def _arviz() -> Any:
     """arviz-stats, which has no type annotations; importing it takes a second, which most commands can save."""
     from arviz_stats.base.array import array_stats
 
+    if sys.flags.optimize > 1:  # arviz-stats appends to docstrings, of which `python -OO` leaves none
+        from arviz_stats.base import stats_utils
+
+        stats_utils.update_docstring = lambda *_: None
     return array_stats
 
 

@@ -17,7 +17,7 @@ the block of cells, never on threads.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -251,7 +251,14 @@ def expected_and_quantiles(
         )
         if draws_NS is not None:
             draws_NS[chosen] = own_NS
+    check_countable(rate_N, quantiles_LN)
     return rate_N, quantiles_LN
+
+
+def check_countable(*numbers: NDArray[Any]) -> None:
+    """Raise an InputError if expected counts or quantiles are infinite, or too large for whole numbers of 64 bits."""
+    if not all((each < _MOST_COUNT).all() for each in numbers):
+        raise InputError("cells", NO_VALUE, "must have expected counts and quantiles below 2^62 in every draw")
 
 
 def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bool, threads: int) -> Ints:
@@ -264,6 +271,7 @@ def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bo
     rates = term_rates(record, boxes, terms, [every[s] for s in used.tolist()], threads)
     for s, times, rates_T in zip(used.tolist(), repeats.tolist(), rates, strict=True):
         log_odds_T = log_odds_table(record)[terms.odds_row_T, s]
+        check_countable(terms.added_up(record.spec.observation.mean(rates_T, log_odds_T), number))
         for _ in range(times):
             counts_T = record.spec.observation.draw(rates_T, log_odds_T, np.random.default_rng([seed, i]))
             counts_SN[i] = terms.added_up(counts_T, number)
@@ -298,6 +306,7 @@ def _block(
     for s, rates_T in enumerate(term_rates(record, boxes, terms, places, threads)):
         log_odds_T = table_RS[terms.odds_row_T, s]
         expected_N = terms.added_up(likelihood.mean(rates_T, log_odds_T), number)
+        check_countable(expected_N)
         total_N += expected_N
         if draws_NS is not None:
             draws_NS[:, s] = expected_N
@@ -343,7 +352,7 @@ def drawn(record: Record) -> Record:
 
 def checked_interval(interval: object) -> float:
     """Return the probability of an interval after a check that it is above 0 and below 1."""
-    if not (isinstance(interval, float | np.floating) and 0.0 < interval < 1.0):
+    if not (isinstance(interval, float | np.floating) and interval > 0.0 and 0.5 + float(interval) / 2 < 1.0):
         raise InputError("interval", interval, "must be a number above 0 and below 1")
     return float(interval)
 
@@ -354,7 +363,7 @@ def boxes_and_labels(record: Record, cells: object) -> tuple[Boxes, pd.DataFrame
         boxes, asked = boxes_of_cells(checked_coords(cells, record.tensor), record.tensor)
     else:
         boxes, asked = named_cells(cells, record.tensor)
-    most = number_of_terms(record, boxes).max()
+    most = number_of_terms(record, boxes).max(initial=0.0)
     if record.spec.likelihood == "bernoulli" and most > MOST_BERNOULLI_CELLS:
         rule = f"must have at most {MOST_BERNOULLI_CELLS:,} under the Bernoulli likelihood, which visits every cell"
         raise InputError("cells", Described(f"a sum of {most:,.0f} cells"), rule)
@@ -378,14 +387,17 @@ def cell_quantiles(
     record: Record, cells: object, levels: Sequence[float], *, threads: int, missing: bool = False
 ) -> pd.DataFrame:
     """Return the expected counts of cells and sums of cells, and a column of quantiles for each level."""
-    levels_L = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    try:
+        levels_L = np.atleast_1d(np.asarray(levels)).astype(np.float64, casting="safe")
+    except (TypeError, ValueError):
+        levels_L = np.empty(0)
     if levels_L.ndim != 1 or not levels_L.size or not ((levels_L > 0.0) & (levels_L < 1.0)).all():
         raise InputError("levels", levels, "must list numbers above 0 and below 1")
     if (np.diff(levels_L) <= 0.0).any():
         raise InputError("levels", levels, "must be in increasing order")
     boxes, asked = boxes_and_labels(drawn(record), cells)
     expected_N, found_LN = expected_and_quantiles(record, boxes, levels_L, missing=missing, threads=threads)
-    columns = {f"{level:g}": each_N for level, each_N in zip(levels_L.tolist(), found_LN, strict=True)}
+    columns = {str(level): each_N for level, each_N in zip(levels_L.tolist(), found_LN, strict=True)}
     return with_results(asked, {"expected": expected_N, **columns})
 
 

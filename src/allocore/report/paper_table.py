@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 from allocore.classes.names import APART, profile_words, share_words, support_brief, support_heading
 from allocore.classes.summary import ClassSummary, ShownDraw
-from allocore.errors import InputError, whole_number
+from allocore.errors import InputError, check_choice, whole_number
 from allocore.report.fit import Fit, shown_summary
 
 TableFormat = Literal["latex", "markdown", "html"]
@@ -43,8 +43,9 @@ def paper_table(
 ) -> str:
     """Return the largest classes as a table: see `allocore.paper_table`."""
     writers: dict[str, Callable[[_Contents], str]] = {"latex": _latex, "markdown": _markdown, "html": _html}
-    if format not in writers:
-        raise InputError("format", format, f"must be one of {', '.join(get_args(TableFormat))}")
+    check_choice("format", format, get_args(TableFormat))
+    if caption is not None and not isinstance(caption, str):
+        raise InputError("caption", caption, "must be a text or None")
     summary = shown_summary(post, draw, chain)
     contents = _contents(summary, whole_number("rows", rows), whole_number("top", top))
     return writers[format](contents if caption is None else contents._replace(caption=caption))

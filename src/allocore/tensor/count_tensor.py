@@ -24,10 +24,10 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._io import no_file, remove_abandoned, replacing
+from allocore._io import no_file, path_of, remove_abandoned, replacing
 from allocore._memory import require_memory
 from allocore._text import plural, visible
-from allocore.errors import NO_VALUE, Described, InputError, check_choice, reason_of, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, as_list, check_choice, reason_of, whole_number
 from allocore.findings import Finding
 from allocore.tensor.coordinates import (
     NOTHING_TO_FIT,
@@ -409,10 +409,11 @@ class CountTensor:
 
     def _alike(self, modes: Sequence[int | str]) -> tuple[int, ...]:
         """Return two or more modes with equal labels, which have a diagonal, by index."""
-        given = [modes] if isinstance(modes, int | str) else list(modes)
+        rule = "must be two or more different modes"
+        given = [modes] if isinstance(modes, str) else as_list("modes", modes, rule)
         chosen = [mode_index(self, mode, "modes") for mode in given]
         if len(chosen) < 2 or len(set(chosen)) < len(chosen):
-            raise InputError("modes", modes, "must be two or more different modes")
+            raise InputError("modes", modes, rule)
         lengths = [self.shape[m] for m in chosen]
         if len(set(lengths)) > 1:
             raise InputError("modes", modes, f"must have equal lengths to have a diagonal; the lengths are {lengths}")
@@ -608,7 +609,7 @@ class CountTensor:
         ...     ac.load_tensor(pathlib.Path(folder) / "flights.parquet") == Y
         True
         """
-        target = Path(path)
+        target = path_of(path)
         if target.suffix == ".zarr":
             write_shards(target, self, *self._fibre_parts(), SHARDS if shards is None else shards)
         elif shards is not None:

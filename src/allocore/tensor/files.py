@@ -10,6 +10,7 @@ import gzip
 import lzma
 import math
 import os
+import re
 import struct
 import tokenize
 import warnings
@@ -25,10 +26,10 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from allocore._io import existing_file, parsed_json, result_file
+from allocore._io import existing_file, parsed_json, path_of, result_file
 from allocore._memory import require_memory
-from allocore._text import plural
-from allocore.errors import Described, InputError
+from allocore._text import plural, visible
+from allocore.errors import Described, InputError, check_flags
 from allocore.tensor.coordinates import INT64_MAX, Int64s, Integers, as_integers
 from allocore.tensor.count_tensor import FORMAT, FRAME_KEY, VERSION, CountTensor, Labels, count_column, with_parts
 from allocore.tensor.event_report import EventReport
@@ -117,9 +118,10 @@ def as_tensor(
         x = _from_columns({str(name): x[name].to_numpy() for name in x}, x.attrs[FRAME_KEY])
     if are_graphs(x):
         x = tensor_of_graphs(x, weight, layers)
-    elif layers or weight != WEIGHT:
-        name, given = ("layers", layers) if layers else ("weight", weight)
-        raise InputError(name, given, "is for graphs of networkx and igraph only")
+    elif not (isinstance(layers, str | list | tuple) and not layers):
+        raise InputError("layers", layers, "is for graphs of networkx and igraph only")
+    elif not (isinstance(weight, str) and weight == WEIGHT):
+        raise InputError("weight", weight, "is for graphs of networkx and igraph only")
     if isinstance(x, CountTensor):
         return x if mode_names is None and labels is None else x.with_labels(labels, mode_names)
     if any(base.__module__.partition(".")[0] == "xarray" and base.__name__ == "DataArray" for base in type(x).__mro__):
@@ -259,7 +261,7 @@ def load_flights() -> CountTensor:
 
 def read(path: str | os.PathLike[str], *, only_saved: bool = False) -> CountTensor:
     """Read a tensor from any file that `as_tensor` understands, or only from files of `CountTensor.save`."""
-    if Path(path).suffix == ".zarr":
+    if path_of(path).suffix == ".zarr":
         return _open_shards(path)
     target = existing_file(path)
     suffixes = (".npz", *(() if only_saved else (".npy",)), ".parquet", ".tns", ".tns.gz")
@@ -285,7 +287,7 @@ def read(path: str | os.PathLike[str], *, only_saved: bool = False) -> CountTens
 
 
 def _open_shards(path: str | os.PathLike[str]) -> CountTensor:
-    folder = Path(path).expanduser()
+    folder = path_of(path)
     if not folder.is_dir():
         state = "is not a folder" if folder.exists() else "does not exist"
         raise InputError("path", str(folder), f"{state}; a sharded tensor is a folder")
@@ -593,10 +595,75 @@ def read_frame(path: Path, argument: str) -> pd.DataFrame:
         raise InputError(argument, str(path), f"cannot be read as a table: {first_sentence(error)}") from None
 
 
-def write_frame(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table without its index, completely or not at all."""
+def write_frame(frame: pd.DataFrame, path: Path, *, safe_csv: bool = False) -> None:
+    """Write a table without its index, completely or not at all: see `write_table`."""
     with result_file(path) as file:
         if path.suffix.lower() != ".parquet":
-            frame.to_csv(file, sep=_SEPARATORS[path.suffix.lower()], index=False, lineterminator="\n")
+            shown = _without_formulas(frame) if safe_csv else frame
+            shown.to_csv(file, sep=_SEPARATORS[path.suffix.lower()], index=False, lineterminator="\n")
         else:
             write_parquet_file(frame, [str(name) for name in frame], file.name)
+
+
+def write_table(table: pd.DataFrame, path: str | os.PathLike[str], *, safe_csv: bool = False) -> Path:
+    """Write a table as the command line does: whole or not at all, without its index.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The table, such as `post.predict(...)` or `post.consensus().to_frame()`. `table.reset_index()` has an index as
+        columns.
+    path : str or path
+        The file to write or replace: .csv, .tsv or .parquet.
+    safe_csv : bool
+        Make CSV and TSV files safe for spreadsheets, which run text as a formula. Text that begins with =, +, - or @,
+        and is not a number, gets an apostrophe before it, and control characters are written as text (`\\x1b`). Parquet
+        files, which have no formulas, stay as they are.
+
+    Returns
+    -------
+    pathlib.Path
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> import allocore as ac
+    >>> table = pd.DataFrame({"who": ["Ada", "=1+1"], "expected": [1.5, -2.0]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(ac.write_table(table, pathlib.Path(folder) / "table.csv", safe_csv=True).read_text())
+    who,expected
+    Ada,1.5
+    '=1+1,-2.0
+    <BLANKLINE>
+    """
+    import pandas as pd
+
+    if not isinstance(table, pd.DataFrame):
+        raise InputError("table", Described(f"an object of type {type(table).__name__}"), "must be a pandas DataFrame")
+    check_flags(safe_csv=safe_csv)
+    target = path_of(path)
+    check_suffix(target, "path")
+    write_frame(table, target, safe_csv=safe_csv)
+    return target
+
+
+_FORMULA, _NUMBER = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]"), re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+
+
+def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose texts, headings included, no spreadsheet takes for formulas."""
+    plain = frame.copy()
+    for place in range(plain.shape[1]):
+        column = plain.iloc[:, place]
+        if column.dtype.kind not in "biufcmM":
+            plain.isetitem(place, column.astype(object).map(_as_text).to_numpy())
+    return plain.set_axis([_as_text(name) for name in frame], axis=1)
+
+
+def _as_text(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = visible(value).replace("\t", "\\t").replace("\n", "\\n")
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

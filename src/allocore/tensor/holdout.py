@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from allocore._text import plural
-from allocore.errors import Described, InputError, whole_number
+from allocore.errors import Described, InputError, place_of, whole_number
 from allocore.tensor.coordinates import (
     Int64s,
     Integers,
+    as_integers,
     check_coordinates,
+    check_shape,
     column_keys,
     coordinate_type,
     locate,
@@ -28,7 +30,7 @@ from allocore.tensor.coordinates import (
 )
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, cells_of, mode_index, trusted_tensor
 from allocore.tensor.files import as_tensor
-from allocore.tensor.labels import ModeLabels
+from allocore.tensor.labels import ModeLabels, check_labels, check_mode_names, fit_labels
 from allocore.tensor.missing import WILDCARD, Missing, covered
 from allocore.tensor.sharded import NO_CELLS, ShardedTensor
 from allocore.tensor.shards import SHARDS, new_path, write_shards
@@ -71,8 +73,26 @@ class HeldOut:
     along: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coords", read_only(self.coords.view()))
-        object.__setattr__(self, "counts", read_only(self.counts.view()))
+        coords, counts = as_integers(self.coords, "coords"), as_integers(self.counts, "counts")
+        if coords.ndim != 2 or not len(coords):
+            raise InputError("coords", Described(f"an array of shape {coords.shape}"), "must have the shape (M, n)")
+        if counts.shape != coords.shape[1:] or (counts < 0).any():
+            raise InputError("counts", Described("these counts"), "must have one count of at least 0 for each cell")
+        modes = len(coords)
+        names = check_mode_names(self.mode_names, modes)
+        checked: dict[str, object] = {"coords": read_only(coords.view()), "counts": read_only(counts.view())}
+        if self.shape is not None:
+            checked["shape"] = lengths = check_shape(self.shape, modes=modes)
+            check_coordinates(coords, lengths)
+        if self.mode_names is not None:
+            checked["mode_names"] = names
+        if self.labels is not None:
+            labels = check_labels(self.labels, names)
+            checked["labels"] = tuple(labels) if self.shape is None else fit_labels(labels, lengths, names)
+        if self.along is not None:
+            checked["along"] = place_of("along", self.along, modes)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def positive(self) -> HeldOut:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
-from allocore.errors import Described, InputError
+from allocore.errors import Described, InputError, as_list
 from allocore.tensor.calendar import (
     calendar_keys,
     in_calendar_order,
@@ -52,9 +52,10 @@ def check_mode_names(mode_names: Sequence[str] | None, modes: int) -> tuple[str,
     """Return one unique name per mode; mode_0, mode_1, ... if none are given."""
     if mode_names is None:
         return tuple(f"mode_{m}" for m in range(modes))
+    rule = "must be a sequence of names"
     if isinstance(mode_names, str):
-        raise InputError("mode_names", mode_names, "must be a sequence of names, not one string")
-    names = tuple(mode_names)
+        raise InputError("mode_names", mode_names, f"{rule}, not one string")
+    names = tuple(as_list("mode_names", mode_names, rule))
     if len(names) != modes:
         raise InputError("mode_names", names, f"must have one name for each of the {modes} modes")
     for name in names:

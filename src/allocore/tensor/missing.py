@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._text import plural
-from allocore.errors import Described, InputError
+from allocore.errors import Described, InputError, in_brief, place_of
 from allocore.tensor.coordinates import (
     NOTHING_TO_FIT,
     Int64s,
@@ -159,6 +159,7 @@ class Missing:
         >>> ac.Missing([(0, None), (1, 2)], shape=(2, 3)).observed_rows(0)
         array([False,  True])
         """
+        mode = place_of("mode", mode, len(self._shape))
         whole = (self._patterns != WILDCARD).sum(axis=1) == 1
         observed = np.ones(self._shape[mode], dtype=bool)
         rows = self._patterns[whole, mode]
@@ -183,6 +184,9 @@ class Missing:
         >>> ac.Missing([(0, 0, None), (1, None, None)], shape=(2, 2, 5)).has_diagonal(0, 1)
         True
         """
+        first, second = place_of("first", first, len(self._shape)), place_of("second", second, len(self._shape))
+        if first == second or self._shape[first] != self._shape[second]:
+            raise InputError("second", second, f"must be another mode than {first}, of the same length")
         rows, weights = signed_patterns(self)
         length, rest = self._shape[first], math.prod(self._shape) // self._shape[first] // self._shape[second]
         found = 0
@@ -212,6 +216,8 @@ class Missing:
         >>> ac.Missing([(0, None)], shape=(2, 3)).union(ac.Missing([(None, 2)], shape=(2, 3)))
         Missing: 2 patterns, 4 of 6 cells
         """
+        if not isinstance(other, Missing):
+            raise InputError("other", other, "must be missing cells, such as the `missing` of a tensor")
         if other.shape != self._shape:
             raise InputError("other", Described(f"for shape {other.shape}"), f"must be for shape {self._shape}")
         if len(self) == 0 or len(other) == 0:
@@ -262,7 +268,7 @@ def _as_rows(patterns: object, shape: tuple[int, ...]) -> Int64s:
 def _as_row(pattern: object, modes: int) -> list[object]:
     if isinstance(pattern, str) or not isinstance(pattern, Sequence | np.ndarray) or len(pattern) != modes:
         rule = f"must be a list whose entries have one int or None for each of the {modes} modes"
-        raise InputError("patterns", Described(f"a list with the entry {pattern!r}"), rule)
+        raise InputError("patterns", Described(f"a list with the entry {in_brief(pattern)}"), rule)
     return [WILDCARD if value is None else value for value in pattern]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore._io import path_of
 from allocore.errors import InputError
 from allocore.tensor.coordinates import Int64s, Integers, canonical, check_shape, fibre_order
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
@@ -57,7 +58,7 @@ class ShardedTensor(CountTensor):
     __slots__ = ("files",)
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        files = ShardFiles.open(Path(path).expanduser().resolve())
+        files = ShardFiles.open(path_of(path).resolve())
         with damage_as_input_error(files.path):
             report = EventReport.from_json(files.report) if files.report else None
             self._describe(files, files.labels(), files.missing_patterns(), report)

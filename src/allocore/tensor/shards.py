@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._io import new_folder, replacing
+from allocore._io import new_folder, path_of, replacing
 from allocore._memory import require_memory
 from allocore._zarr import (
     CODEC,
@@ -389,7 +389,7 @@ def write_shards(
 
 def new_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
     """Return the path of a sharded tensor that does not exist yet."""
-    target = Path(path).expanduser()
+    target = path_of(path, argument)
     if target.suffix != ".zarr":
         raise InputError(argument, str(target), "must end in .zarr, as the folder of a sharded tensor does")
     if target.exists():

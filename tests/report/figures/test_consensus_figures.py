@@ -84,7 +84,7 @@ def test_a_single_draw_has_no_intervals():
 def test_a_long_time_line_has_a_band_of_the_rows_that_are_drawn():
     share = np.random.default_rng(0).dirichlet(np.ones(5000))
     profile = Profile(ShownMode("when", range(5000), "order"), share, False, 0.5 * share, 1.5 * share)
-    ax = style.new_axes(3.0, 2.0)
+    ax = style.given_or_new(None, 3.0, 2.0)
     draw_stems(ax, profile, style.BLUE, 5, 0.0, 0.0)
     assert len(band(ax)) <= 1000
     row, ends = next(iter(band(ax).items()))

@@ -53,7 +53,7 @@ def check(found: Check, ax: Axes | None = None) -> Figure | Axes:
         across, rows = min(_ACROSS, len(modes)), len(found.table)
         down, high = -(-len(modes) // across), _ABOVE + _PANEL + _BELOW
         top = _ROW * rows + 0.34 + 0.44
-        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, top + down * high + 0.05))
+        sheet = style.Sheet(style.given_or_new(ax, style.WIDTH, top + down * high + 0.05))
         scale = sheet.height / (top + down * high + 0.05)
         panel = sheet.panel(_NAMES, 0.34 * scale, sheet.width - _NAMES - _NUMBERS, _ROW * rows * scale)
         _statistics(panel, found)

@@ -97,7 +97,7 @@ def one_class(
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
     summary = shown_summary(post, draw, chain)
-    return _page(summary, _places(summary, [number]), ax, top, threshold)
+    return _page(summary, [summary.place(number)], ax, top, threshold)
 
 
 @overload
@@ -140,25 +140,23 @@ def classes(
     """
     summary = shown_summary(post, draw, chain)
     rows = whole_number("rows", rows)
-    shown = summary.apart_last[:rows].tolist() if numbers is None else _places(summary, numbers)
+    shown = summary.apart_last[:rows].tolist() if numbers is None else summary.places(numbers)
     return _page(summary, shown, ax, top, threshold)
-
-
-def _places(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
-    try:
-        places = [summary.place(number) for number in numbers]
-    except TypeError:
-        raise InputError("numbers", numbers, "must be a list of class numbers") from None
-    if not places:
-        raise InputError("numbers", numbers, "must have at least one class")
-    return places
 
 
 def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
     """A page of classes. Small and weak classes have a heading, unless the classes are in another order."""
+    checked_threshold(threshold)
     apart = [bool(summary.apart_C[place]) for place in places]
     headings = {apart.index(True): APART} if True in apart and apart == sorted(apart) else {}
     return class_page(summary, places, headings, ax, top, threshold, _caption(summary, places, threshold))
+
+
+def checked_threshold(threshold: float) -> float:
+    """Return the least share of a label that has a colour, after a check that it is a share."""
+    if not isinstance(threshold, int | float | np.floating) or not 0.0 <= threshold <= 1.0:
+        raise InputError("threshold", threshold, "must be a share from 0 to 1")
+    return threshold
 
 
 def class_page(
@@ -171,9 +169,7 @@ def class_page(
     caption: str,
 ) -> Figure | Axes:
     """Draw classes one below another; `sections` are headings, each by the turn of the first class below it."""
-    top = whole_number("top", top)
-    if not isinstance(threshold, int | float | np.floating) or not 0.0 <= threshold <= 1.0:
-        raise InputError("threshold", threshold, "must be a share from 0 to 1")
+    top, threshold = whole_number("top", top), checked_threshold(threshold)
     with style.look():
         wishes = _wishes(summary, places, top, threshold)
         lines = _mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
@@ -188,7 +184,7 @@ def class_page(
         titles = [_name_lines(summary, place, across) for place in places]
         headings = [_HEADING + _NAME_LINE * (len(title) - 1) for title in titles]
         tall = sum(headings) + (_ROW - _HEADING) * len(lines) * len(places) + above + 0.06
-        sheet = style.Sheet(ax or style.new_axes(wide, tall))
+        sheet = style.Sheet(style.given_or_new(ax, wide, tall))
         high = (sheet.height - above - sum(headings)) / (len(places) * len(lines))
         source = source_words(summary)
         sheet.text(_GAP, 0.04, source, **style.NOTE)

@@ -63,7 +63,7 @@ def core(
         height = _ABOVE + _BELOW + min(max(0.14 * lines.number, 0.8), 8.4)
         least = [max(_LEAST, width(clean(name), style.NORMAL, bold=True) / 72) for name in summary.mode_names]
         around = _LEFT + _BARS + _BETWEEN * len(least) + _RIGHT
-        sheet = style.Sheet(ax or style.new_axes(min(max(style.WIDTH, around + sum(least)), _WIDEST), height))
+        sheet = style.Sheet(style.given_or_new(ax, min(max(style.WIDTH, around + sum(least)), _WIDEST), height))
         high = sheet.height - _ABOVE - _BELOW
         bars = sheet.panel(_LEFT, _ABOVE, _BARS, high)
         _draw_shares(bars, summary, lines)

@@ -101,7 +101,7 @@ def _draw_in_order(
 ) -> Figure | Axes:
     """Draw ordered labels from left to right; factors are rows."""
     mode = shown[0].mode
-    sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
+    sheet = style.Sheet(style.given_or_new(ax, style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
     left, high = _NUMBERS, sheet.height - 0.32 - _BELOW
     wide = sheet.width - left - _MASS - _BETWEEN - 0.36
     heat, bars = sheet.panel(left, 0.32, wide, high), sheet.panel(left + wide + _BETWEEN, 0.32, _MASS, high)
@@ -129,7 +129,7 @@ def _draw_labels(
     mode = shown[0].mode
     rows, starts = _groups(shown, rows) if grouped else (np.sort(rows), [])
     above = 0.32 + _MASS + _BETWEEN
-    sheet = style.Sheet(ax or style.new_axes(style.WIDTH, above + _BELOW + max(0.135 * len(rows), 0.6)))
+    sheet = style.Sheet(style.given_or_new(ax, style.WIDTH, above + _BELOW + max(0.135 * len(rows), 0.6)))
     names = [shorten(mode.labels[row], _MOST_NAMES * 72, style.SMALL) for row in rows.tolist()]
     tick = width(f"{100 * style.round_below(max(factor.mass for factor in shown)):.4g}%", style.SMALL) + 8
     title = tick + max(width(line, style.SMALL) for line in ("share of all", summary.counted))

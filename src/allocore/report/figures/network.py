@@ -73,7 +73,7 @@ def adjacency(post: Fit, ax: Axes | None = None, *, modes: Modes = None, most: i
             sides, tile = [0.0, 0.0], min(_TILE, (room - _MARGIN - after) / len(columns.nodes))
         left, above, below = _MARGIN + sides[0], _TOP + above, _MARGIN + sides[1] + _SCALE
         wide, high = tile * len(columns.nodes), tile * len(rows.nodes)
-        sheet = style.Sheet(ax or style.new_axes(max(left + wide + after, _LEAST), above + high + below))
+        sheet = style.Sheet(style.given_or_new(ax, max(left + wide + after, _LEAST), above + high + below))
         panel = sheet.panel(left, above, wide, min(high, sheet.height - above - below))
         _shade(sheet, panel, left, counts_VW, cells_VW)
         _name(panel, rows, "y", tile * 72, bool(sides[0]))
@@ -229,10 +229,10 @@ def communities(
         names = [[_factor_name(each) for each in factors[:most]] for factors in (ties.senders, ties.receivers)]
         left, above = _MARGIN + _GAP + _longest(names[0]), _TOP + _GAP + _longest(names[1])
         slot = min(_SQUARE, (room - left - _GAP) / across)
-        wide = room if ax else max(left + slot * across + _GAP, _LEAST)
+        wide = room if ax is not None else max(left + slot * across + _GAP, _LEAST)
         key = _Key.of(summary, ties, (wide - left - _GAP) * 72)
         below = _MARGIN + _LINE * len(key.lines)
-        sheet = style.Sheet(ax or style.new_axes(wide, above + slot * down + below))
+        sheet = style.Sheet(style.given_or_new(ax, wide, above + slot * down + below))
         slot = min(slot, (sheet.height - above - below) / down)
         panel = sheet.panel(left, above, slot * across, slot * down)
         _squares(panel, share_GHA, key)

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from allocore.classes.names import share_words, source_words
 from allocore.classes.summary import ClassSummary, ShownDraw, ShownMode
-from allocore.errors import NO_VALUE, InputError
+from allocore.errors import NO_VALUE, InputError, check_choice
 from allocore.forecast.forecast import Forecast
 from allocore.kernels.elementary import Flags, Floats
 from allocore.report.figures import style
@@ -85,8 +85,7 @@ def over_time(
     >>> len(figure.panels)
     3
     """
-    if kind not in ("panels", "stacked"):
-        raise InputError("kind", kind, 'must be "panels" or "stacked"')
+    check_choice("kind", kind, ("panels", "stacked"))
     summary = shown_summary(post, draw, chain)
     if forecast is not None and (summary.draw is not None) != (forecast.fitted.class_summary().draw is not None):
         raise InputError("forecast", NO_VALUE, "must be left out for a single draw: it is of all draws")
@@ -95,7 +94,7 @@ def over_time(
     if numbers is None:
         chosen = summary.apart_last[:most].tolist()
     else:
-        chosen = [summary.place(number) for number in numbers]
+        chosen = summary.places(numbers)
         if not 1 <= len(chosen) <= (60 if kind == "panels" else most):
             raise InputError("numbers", numbers, f"must name 1 to {60 if kind == 'panels' else most} classes")
     shown = _Course.of(summary, place, forecast, post.record.spec.exposure(place))
@@ -179,7 +178,7 @@ def _panels(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes |
     # A row of panels is as high as its longest title needs.
     above = [0.06 + _LINE * (1 + max(map(len, row))) for row in rows]
     tall = _KEY + sum(above) + down * (_PANEL + _BELOW)
-    sheet = style.Sheet(ax or style.new_axes(whole, tall))
+    sheet = style.Sheet(style.given_or_new(ax, whole, tall))
     high = max((sheet.height - _KEY - sum(above)) / down - _BELOW, 0.1)
     _write_key(sheet, summary, shown)
     top = _KEY
@@ -241,7 +240,7 @@ def _dress(ax: Axes, shown: _Course, ticks: int) -> None:
 
 def _stacked(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes | None) -> style.Sheet:
     """All classes on top of one another, the first at the top, with their names to the right."""
-    sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 3.4))
+    sheet = style.Sheet(style.given_or_new(ax, style.WIDTH, 3.4))
     names = 2.5
     room = (names - 0.25) * 72
     panel = sheet.panel(_LEFT + 0.1, _KEY + 0.1, sheet.width - _LEFT - names - 0.2, sheet.height - _KEY - 0.5)

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from scipy.stats import t as student
 
-from allocore.errors import NO_VALUE, Described, InputError
+from allocore.errors import NO_VALUE, Described, InputError, check_choice, check_flags
 from allocore.forecast.forecast import Forecast
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.posterior.evaluate import Evaluation, inside
@@ -77,7 +77,7 @@ def calibration(
         ("Busy cells", ": a count is likely", style.ORANGE, found.busy_N),
     )
     with style.look():
-        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 2.3))
+        sheet = style.Sheet(style.given_or_new(ax, style.WIDTH, 2.3))
         wide, high = sheet.width / 3, sheet.height - 0.82
         for place, (name, remark, colour, chosen) in enumerate(groups):
             panel = sheet.panel(place * wide + 0.42, 0.4, wide - 0.52, high)
@@ -213,8 +213,8 @@ def ppd(
     >>> plot.lines[0].get_xydata().tolist()
     [[5.0, -2.5]]
     """
-    if against not in ("budget", "seconds"):
-        raise InputError("against", against, 'must be "budget" or "seconds"')
+    check_choice("against", against, ("budget", "seconds"))
+    check_flags(positive=positive)
     value = "log_ppd_positive" if positive else "log_ppd"
     numbers = _check(table, value, against)
     everything = _series(numbers, value, against)
@@ -226,7 +226,7 @@ def ppd(
         key = max(width(name, style.SMALL) for name in names) / 72 + 0.5 if len(found) > 1 else 0.12
         notes = _notes(everything, numbers["split"].nunique())
         more = 0.12 * (len(notes) - 1)
-        plot = style.dress(ax or style.new_axes(3.75 + key, 2.6 + more, (0.7, key, 0.42, 0.3 + more)))
+        plot = style.dress(style.given_or_new(ax, 3.75 + key, 2.6 + more, (0.7, key, 0.42, 0.3 + more)))
         _draw_series(plot, found)
         _across(plot, found, against)
         which = "positive held-out cells" if positive else "held-out cells"
@@ -449,7 +449,12 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
     >>> panel.get_title(loc="left")
     'JetBlue Airways'
     """
-    asked = [dict(cells)] if isinstance(cells, Mapping) else [{}] if cells is None else [dict(each) for each in cells]
+    if not isinstance(forecast, Forecast):
+        raise InputError("forecast", Described(f"an object of type {type(forecast).__name__}"), "must be a forecast")
+    given = [{}] if cells is None else [cells] if isinstance(cells, Mapping) else cells
+    if not isinstance(given, Sequence) or not all(isinstance(each, Mapping) for each in given):
+        raise InputError("cells", cells, "must be a dict from modes to labels, or a list of them")
+    asked = [dict(each) for each in given]
     if not 1 <= len(asked) <= _MOST_PANELS:
         raise InputError("cells", Described(f"{len(asked)} sums"), f"must name 1 to {_MOST_PANELS}: each has a panel")
     for cell in asked:
@@ -474,7 +479,7 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
         # A row of panels has room for its longest title.
         rows = [titles[first : first + across] for first in range(0, len(titles), across)]
         above = [_TOP + _TITLE_LINE * (max(map(len, row)) - 1) for row in rows]
-        sheet = style.Sheet(ax or style.new_axes(whole, _KEY + sum(above) + down * (_PANEL_HEIGHT + _BELOW)))
+        sheet = style.Sheet(style.given_or_new(ax, whole, _KEY + sum(above) + down * (_PANEL_HEIGHT + _BELOW)))
         high = (sheet.height - _KEY - sum(above)) / down
         style.name_samples(sheet, _LEFT, 0.06, _FAN_SAMPLES)
         for n, title in enumerate(titles):

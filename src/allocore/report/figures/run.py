@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from allocore._io import result_file
+from allocore._io import path_of, result_file
 from allocore._text import plural
 from allocore.classes.motifs import CHANCE, motifs_of_actors
 from allocore.classes.names import source_words
 from allocore.classes.summary import ShownDraw
-from allocore.errors import NO_VALUE, InputError, whole_number
+from allocore.errors import NO_VALUE, InputError, as_list, whole_number
 from allocore.posterior.check import network_modes
 from allocore.report.figures import style
 from allocore.report.figures.classes import classes, classes_on_page
@@ -58,7 +58,7 @@ def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
         raise InputError("post", NO_VALUE, "has no sweeps yet: there is nothing to draw")
     with style.look():
         lines = (len(shown) + 2) // 2
-        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, _ROW * lines + 0.3))
+        sheet = style.Sheet(style.given_or_new(ax, style.WIDTH, _ROW * lines + 0.3))
         row = (sheet.height - 0.3) / lines
         half = (sheet.width - 0.1) / 2
         for place, trace in enumerate(shown):
@@ -164,7 +164,7 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     with style.look():
         down = -(-len(named) // _ACROSS)
         across = -(-len(named) // down)
-        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 1.72 * down + 0.2))
+        sheet = style.Sheet(style.given_or_new(ax, style.WIDTH, 1.72 * down + 0.2))
         wide, high = sheet.width / across, (sheet.height - 0.15) / down
         # Room for numbers up to the number of draws, and for the title of the axis.
         margin = (width(str(post.record.stats["classes"][:, drawn].size), style.SMALL) + 2 * style.SMALL + 8) / 72
@@ -230,7 +230,7 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
     summary = shown_summary(post, draw, chain)
     number = len(summary.share_C)
     with style.look():
-        plot = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.24)))
+        plot = style.dress(style.given_or_new(ax, 3.5, 2.4, (0.5, 0.15, 0.4, 0.24)))
         share = np.concatenate([[0.0], np.cumsum(summary.share_C)])
         if summary.is_consensus:
             share_SDC = post.consensus().shares_by_draw
@@ -341,18 +341,22 @@ def write_all(
     >>> [file.name for file in files][:3]
     ['classes-1.svg', 'core.svg', 'factors-mode-0.svg']
     """
-    chosen = [formats] if isinstance(formats, str) else list(dict.fromkeys(formats))
-    if not chosen or not set(chosen) <= set(_FORMATS):
-        raise InputError("formats", formats, f"must have one or more of {', '.join(_FORMATS)}")
+    rule = f"must have one or more of {', '.join(_FORMATS)}"
+    chosen = [formats] if isinstance(formats, str) else as_list("formats", formats, rule)
+    if not chosen or not all(isinstance(each, str) and each in _FORMATS for each in chosen):
+        raise InputError("formats", formats, rule)
+    if progress is not None and not callable(progress):
+        raise InputError("progress", progress, "must be a function that is called with each path")
     rows, on_page = whole_number("rows", rows), None if on_page is None else whole_number("on_page", on_page)
     if post.record.core_values.shape[1]:
         shown_summary(post, draw, chain)  # raises an error if the draw does not exist, before anything is written
     elif not post.record.stats["moved"].shape[1]:
         raise InputError("post", NO_VALUE, "has no sweeps yet: there is nothing to draw")
+    target = path_of(folder, "folder")
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise InputError("folder", str(folder), "must be a folder, and there is a file in its place") from None
+        raise InputError("folder", str(target), "must be a folder, and there is a file in its place") from None
     written: list[Path] = []
     captions = []
 
@@ -363,12 +367,12 @@ def write_all(
 
     for name, make in _figures(post, rows, on_page, draw, chain):
         figure = make()
-        for file in write_figure(figure, Path(folder) / name, chosen):
+        for file in write_figure(figure, target / name, list(dict.fromkeys(chosen))):
             one_more(file)
         captions.append(f"**{name}.** {figure.caption}\n")
-    with result_file(Path(folder) / CAPTIONS) as stream:
+    with result_file(target / CAPTIONS) as stream:
         stream.write("\n".join(captions).encode("utf-8"))
-    one_more(Path(folder) / CAPTIONS)
+    one_more(target / CAPTIONS)
     return written
 
 

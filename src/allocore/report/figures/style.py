@@ -26,6 +26,7 @@ from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox
 
 from allocore.classes.summary import ShownDraw, ShownMode
+from allocore.errors import Described, InputError
 from allocore.tensor.calendar import period_start
 
 _PIXELS, _DOTS = 110, 2  # pixels of a screen for an inch of print, and dots for a pixel in each direction
@@ -131,14 +132,21 @@ def shades(colour: str, lightest: float = 0.0) -> LinearSegmentedColormap:
 
 def inches(ax: Axes) -> tuple[float, float]:
     """Return the width and height of axes."""
+    if not isinstance(ax, Axes):
+        raise InputError("ax", Described(f"an object of type {type(ax).__name__}"), "must be axes of matplotlib")
     figure = ax.get_figure(root=True)
     dpi = figure.dpi if figure else 100.0
     box: Bbox = ax.get_window_extent()
     return box.width / dpi, box.height / dpi
 
 
-def new_axes(width: float, height: float, margins: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)) -> Axes:
-    """Return axes on a new figure, with margins (left, right, bottom, top) in inches."""
+def given_or_new(
+    ax: Axes | None, width: float, height: float, margins: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+) -> Axes:
+    """Return the axes that a user gave, or axes on a new figure, with margins (left, right, bottom, top) in inches."""
+    if ax is not None:
+        inches(ax)
+        return ax
     left, right, bottom, top = margins
     figure = Figure(figsize=(width, height))
     return figure.add_axes((left / width, bottom / height, 1.0 - (left + right) / width, 1.0 - (bottom + top) / height))

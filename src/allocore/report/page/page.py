@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from allocore._io import no_file, result_file
+from allocore._io import no_file, path_of, result_file
 from allocore.classes.summary import ShownDraw
 from allocore.errors import InputError, whole_number
 from allocore.forecast.forecast import Forecast
@@ -49,11 +49,13 @@ def write_page(
     horizon: int | None = None,
 ) -> Path:
     """Write the page of a posterior: see `allocore.write_report`."""
-    target = Path(_DEFAULT if path is None else path)
+    target = path_of(_DEFAULT if path is None else path)
     if kind := no_file(target):
         raise InputError("path", str(target), f"must be a file such as report.html, not {kind}")
     surprises = whole_number("surprises", surprises, least=0)
-    title = default_title(post.record.tensor) if title is None else str(title)
+    if title is not None and not isinstance(title, str):
+        raise InputError("title", title, "must be a text or None")
+    title = default_title(post.record.tensor) if title is None else title
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
     future = _forecast(post, horizon)
