@@ -67,8 +67,8 @@ def planted_network(kind: str | None, seed: int) -> ac.CountTensor:
     rng, each = np.random.default_rng(seed), 20
     home = np.repeat(np.arange(6), each)
     partner = home if kind == "assortative" else (home + 1) % 6
-    active = rng.lognormal(0.0, 0.7, (2, len(home)))
-    rates = np.where(partner[:, None] == home, 0.4, 0.02) * active[0][:, None] * active[1]
+    active = rng.lognormal(0.0, 0.7, len(home))
+    rates = np.where(partner[:, None] == home, 0.4, 0.02) * np.outer(active, active)
     tensor = ac.as_tensor(rng.poisson(rates), mode_names=["sender", "receiver"])
     return tensor.mask_diagonal()
 

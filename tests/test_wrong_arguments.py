@@ -51,6 +51,7 @@ def post():
         (lambda post: ac.figures.classes(post, 5), "numbers"),
         (lambda post: ac.figures.adjacency(post, modes=0.5), "modes"),
         (lambda post: ac.figures.forecast(post), "forecast"),
+        (lambda post: ac.figures.over_time(post, forecast={}), "forecast"),
         (lambda post: ac.as_tensor(np.ones((2, 2)), layers=ARRAY), "layers"),
         (lambda post: ac.as_tensor(np.ones((2, 2)), mode_names=3), "mode_names"),
         (lambda post: post.tensor.mask_diagonal(0.5), "modes"),

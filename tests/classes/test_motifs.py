@@ -1,11 +1,13 @@
 """Motifs: planted ones are found, permuted ones at the stated rate, and the counts are those of an obvious loop."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+import allocore as ac
 from allocore.classes.motifs import find_motifs, groups_of, motifs_of_actors, recurring
 from support.errors import refused
 from support.handmade_posterior import ACTIONS, COUNTRIES, FACTORS, MONTHS, NAMES, posterior
@@ -30,6 +32,16 @@ def test_parts_of_a_motif_with_the_same_pairs_are_left_out():
     patterns = set(wars().consensus().motifs()["pattern"])
     assert "a → b: Fight; a → b: Offer" not in patterns
     assert "a → b: Fight; b → a: Protest" not in patterns
+
+
+def test_undirected_ties_have_motifs_without_directions():
+    summary = wars().class_summary("best")
+    one_count = ac.CountTensor(np.array([[0], [1], [0], [0]]), [1], summary.tensor.shape, labels=summary.tensor.labels)
+    first, *_ = find_motifs(replace(summary, tensor=one_count.undirected(asymmetric="sum")))
+    assert set(first.roles) == {("a and b", topic) for topic in ("Fight", "Offer", "Protest")}
+    assert {frozenset((each.a, each.b)) for each in first.occurrences} == {
+        frozenset((f"country {2 * war:02d}", f"country {2 * war + 1:02d}")) for war in range(4)
+    }
 
 
 def test_classes_at_different_times_are_no_motif():

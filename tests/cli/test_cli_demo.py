@@ -23,7 +23,7 @@ def short_demo(monkeypatch):
 @pytest.mark.jit
 def test_the_demo_tells_the_flights_of_new_york_in_words_and_writes_them_to_look_at(tmp_path):
     words = [sys.executable, "-m", "allocore.cli", "demo"]
-    told = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    told = subprocess.run(words, capture_output=True, text=True, timeout=1200, cwd=tmp_path)
     assert told.returncode == 0
     slow = r"(8|16|32) chains: |comparing chains: |consensus: |judging cells: |finding classes: "  # if it takes long
     assert all(re.match(slow, line) for line in told.stderr.splitlines()), told.stderr

@@ -1,5 +1,6 @@
 """The command line on tables of events: fit, tensor and info take them as they come."""
 
+import json
 import re
 import subprocess
 import sys
@@ -336,3 +337,21 @@ def test_an_incomplete_period_is_said_at_once_and_dropped_on_request(run, sales,
     code, out, err = run(*words, "--incomplete", "drop")
     assert (code, err) == (0, "")
     assert "3 x 3 x 8 (store, product, sold)" in as_words(out)
+
+
+def test_undirected_ties_are_read_from_a_table_and_from_a_tensor(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one, other = np.random.default_rng(2).choice(["Ada", "Max", "Eve", "Bo"], (2, 80))
+    contacts = pd.DataFrame({"one": one, "other": other})
+    contacts.to_csv("contacts.csv", index=False)
+    ends = ("--undirected", "one,other")
+    assert run("tensor", "contacts.csv", "--modes", "one,other", *ends, "--out", "pairs.npz")[0] == 0
+    pairs = ac.load_tensor("pairs.npz")
+    assert pairs == ac.read_events(contacts, modes=["one", "other"], undirected=["one", "other"])
+    ac.read_events(contacts, modes=["one", "other"], shared_modes=["one", "other"]).save("directed.npz")
+    assert run("tensor", "directed.npz", *ends, "--out", "same.npz")[0] == 0
+    assert ac.load_tensor("same.npz") == pairs
+    code, out, _ = run("info", "pairs.npz", "--json")
+    assert code == 0
+    assert json.loads(out)["data"]["undirected"] == ["one", "other"]
+    assert_refused(run("info", "directed.npz", "--undirected", "one,third"), "--undirected", "'third'")

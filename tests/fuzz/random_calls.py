@@ -351,7 +351,7 @@ def is_one_per_cell(result, given):
 
 # Where every number is finite whatever the data; other tables have NaN for what does not exist.
 FINITE = {
-    *("Posterior.expected", "Posterior.predict", "Posterior.exposure", "Posterior.ppd", "Posterior.surprises"),
+    *("Posterior.expected", "Posterior.predict", "Posterior.exposure", "Posterior.ppd"),
     *("Posterior.class_summary", "Posterior.factor", "Posterior.sharing", "Posterior.top_cells", "Forecast.predict"),
     *("Forecast.quantiles", "Forecast.by_class", "Forecast.changes", "Forecast.samples", "Consensus.profile"),
     *(

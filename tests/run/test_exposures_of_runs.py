@@ -125,6 +125,14 @@ def test_profiles_are_per_unit_so_that_a_short_month_is_no_dip(post):
     assert top["country"].iloc[0] == "C1"
 
 
+def test_tables_for_other_programs_are_per_unit(post):
+    for table, number in (("profiles", "class"), ("factors", "factor")):
+        months = post.consensus(progress=False).to_frame(table).query("mode == 'month'")
+        first = months[months[number] == months[number].iloc[0]]
+        assert set(first["label"]) == set(MONTHS)
+        assert first["share"].max() < 2.0 * first["share"].min()
+
+
 def test_a_short_month_is_no_surprise_and_the_data_look_like_the_model(posts):
     assert posts["poisson"].surprises(top=1)["surprise"].iloc[0] < 5.0
     found = posts["poisson"].check(draws=40)
@@ -225,4 +233,5 @@ def test_a_fit_is_judged_with_its_exposures(posts):
         clone(KINDS["poisson"]).set_params(modes=modes).fit(split).posterior_.evaluate() for modes in (MODES, None)
     )
     assert given.table.loc["model", "log_ppd"] == pytest.approx(plain.table.loc["model", "log_ppd"], abs=1.0)
+    assert given.table.loc["one rate", "log_ppd"] > plain.table.loc["one rate", "log_ppd"] + 1.0
     assert np.isfinite(posts["bursts"].diagnose().table.to_numpy(dtype=float)).any()

@@ -234,3 +234,14 @@ def test_a_forecast_is_of_pairs(posts):
     scores = forecast.evaluate(tensor(2, ["2001-05", "2001-06"]))
     held = len(SPLIT.test) // 4
     assert int(scores.table["number"].iloc[0]) == 2 * (21 - held)
+
+
+def test_the_top_cells_of_a_class_are_pairs_with_the_counts_of_both_directions(posts):
+    for name in ("poisson", "by-month"):
+        draw = {"draw": -1}
+        table = posts[name].top_cells(0, top=30, **draw)
+        assert (table["one"] < table["other"]).all()
+        assert (table["of_class"] <= table["expected"] * (1 + 1e-9)).all()
+        seen = Y.with_missing(SPLIT.train.missing).to_dense().sum(axis=2)
+        places = [[PEOPLE.index(label) for label in table[end]] for end in ENDS]
+        np.testing.assert_array_equal(table["observed"], seen[tuple(places)])

@@ -37,6 +37,13 @@ OTHERS = {
     "bursts-by-row": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, dispersion_by=1),
     "binary": Spec(2, (2, 2, 2), **PRIORS, likelihood="bernoulli"),
 }
+WEIGHTS = ((0.4, 1.0, 2.5), (), (3.0, 0.5))
+KNOWN = {
+    "weights": Spec(2, (2, 2, 2), **PRIORS, exposures=WEIGHTS),
+    "weights-bursts": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, exposures=WEIGHTS),
+}
+# All weights are above 1, so that one that is forgotten changes every row in the same direction.
+HEAVY = Spec(2, (2, 2, 2), **PRIORS, exposures=((5.0, 8.0, 4.0), (), ()))
 TIED = {
     "tied": Spec(3, (2, 2, 2), **PRIORS, tied=(0, 1)),
     "tied-bursts": Spec(3, (2, 2, 2), **LEARNED, **BURSTS, tied=(0, 1)),
@@ -97,6 +104,21 @@ def test_the_truth_ranks_uniformly_among_posterior_draws(missing):
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_truth_ranks_uniformly_with_other_likelihoods_and_learned_concentrations(name):
     assert evidence_against_uniformity(ranks(SOME, 200, OTHERS[name])) > 1e-3
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_truth_ranks_uniformly_with_exposures(name):
+    assert evidence_against_uniformity(ranks(SOME, 200, KNOWN[name])) > 1e-3
+
+
+def test_a_weight_forgotten_in_the_exposure_of_one_mode_spoils_the_ranks(monkeypatch):
+    right = sweep_module.draw_factors
+
+    def forgetful(key, layout, spec, state, view):
+        return right(key, layout, spec.with_exposure(0, None) if view.mode == 0 else spec, state, view)
+
+    monkeypatch.setattr(sweep_module, "draw_factors", forgetful)
+    assert evidence_against_uniformity(ranks(SOME, 120, HEAVY)) < 1e-6
 
 
 @pytest.mark.parametrize("name", TIED)

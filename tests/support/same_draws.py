@@ -31,7 +31,7 @@ def save_always(patch):
 def kill_and_resume(folder, what, kills, *more):
     """Kill runs as killed.py says, and check that every kill was survived."""
     told = subprocess.run(
-        [sys.executable, KILLED, what, folder, str(kills), "1", *more], capture_output=True, text=True, timeout=600
+        [sys.executable, KILLED, what, folder, str(kills), "1", *more], capture_output=True, text=True, timeout=1800
     )
     assert told.returncode == 0, told.stderr[-3000:]
     *lines, last = told.stdout.splitlines()

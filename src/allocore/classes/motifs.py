@@ -3,7 +3,7 @@
 Two modes are those of actors, as senders and receivers. Factors of the two are one *party* if their labels are similar:
 they are joined by average linkage while their cosine is at least 0.6. In the other modes but time, which say what the
 actors do, factors are one *topic* if their cosine is at least 0.9; classes that share a factor have the same topic. So
-a class is an action of one party on another, or among one party, in a topic.
+a class is an action of one party on another, or among one party, in a topic. Undirected ties have no direction.
 
     a → b: fight,  a → b: offer to cooperate,  b → a: protest
 
@@ -44,6 +44,7 @@ _MOST_GROUPS = 2000  # of classes of one pair at one time; the largest classes
 _BLOCK = 2_000_000  # groups in all permutations that are counted at once
 _AHEAD, _BACK, _WITHIN = 0, 1, 2  # the directions of a class between parties a and b
 _ARROWS = ("a → b", "b → a", "among a")
+_UNDIRECTED = ("a and b", "a and b", "among a")
 
 
 class Occurrence(NamedTuple):
@@ -95,12 +96,15 @@ def find_motifs(
     for mode in times:
         (unit_CD,) = directions([np.stack([each.share_D for each in summary.profiles[mode]], axis=1)])
         together_CC &= unit_CD @ unit_CD.T >= HOLDS
-    direction_C = np.where(party_2C[0] == party_2C[1], _WITHIN, np.where(party_2C[0] < party_2C[1], _AHEAD, _BACK))
+    undirected = summary.tensor.undirected_modes is not None and set(summary.tensor.undirected_modes) == set(pair)
+    ahead_C = (party_2C[0] < party_2C[1]) | undirected
+    direction_C = np.where(party_2C[0] == party_2C[1], _WITHIN, np.where(ahead_C, _AHEAD, _BACK))
     groups_N3 = groups_of(together_CC, summary.share_C)
     topics_CL = np.stack([_joined(summary, [mode], _ONE_TOPIC)[0] for mode in topics], axis=1)
     topic_C = np.unique(topics_CL, axis=0, return_inverse=True)[1].ravel()
     found = recurring(groups_N3, dyad_C, direction_C, topic_C, permutations, seed)
-    motifs = [_in_words(summary, pair, topics, direction_C, each) for each in _closed(found)]
+    arrows = _UNDIRECTED if undirected else _ARROWS
+    motifs = [_in_words(summary, pair, topics, arrows, direction_C, each) for each in _closed(found)]
     return sorted(motifs, key=lambda motif: (motif.p, -len(motif.roles), -len(motif.occurrences)))
 
 
@@ -250,11 +254,16 @@ def _closed(found: list[Recurring]) -> list[Recurring]:
 
 
 def _in_words(
-    summary: ClassSummary, pair: tuple[int, int], topics: Sequence[int], direction_C: Ints, found: Recurring
+    summary: ClassSummary,
+    pair: tuple[int, int],
+    topics: Sequence[int],
+    arrows: Sequence[str],
+    direction_C: Ints,
+    found: Recurring,
 ) -> Motif:
     first = next(iter(found.groups.values()))
     roles = tuple(
-        (_ARROWS[direction], ", ".join(_named(summary.factor(place, mode)) for mode in topics))
+        (arrows[direction], ", ".join(_named(summary.factor(place, mode)) for mode in topics))
         for (_, direction), place in zip(found.roles, first, strict=True)
     )
     occurrences = []

@@ -25,6 +25,7 @@ from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor, both_directions
 from allocore.tensor.labels import with_results
+from allocore.tensor.undirected import as_pairs, directions
 
 if TYPE_CHECKING:
     from allocore.classes.estimates import ProfileBand
@@ -100,8 +101,13 @@ def _largest(spec: Spec, summary: ClassSummary, place: int, shown: list[int], to
     rows_LG = np.stack([order_D[ranks_G] for order_D, ranks_G in zip(orders, ranks_LG, strict=True)])
     weight_G = np.prod([factors[mode][rows_G] for mode, rows_G in zip(shown, rows_LG, strict=True)], axis=0)
     rows_LG = rows_LG[:, np.argsort(-weight_G, kind="stable")[: _LOOKED_AT * most]]
+    pair = tensor.undirected_modes
+    if pair is not None and set(pair) <= set(shown):  # the same pairs in both directions
+        rows_LG = np.unique(as_pairs(rows_LG, (shown.index(pair[0]), shown.index(pair[1]))), axis=1)
     groups = _observed_cells(tensor, shown, rows_LG)
-    weight_N = np.prod([factor_D[rows_N] for factor_D, rows_N in zip(factors, groups.cells_MN, strict=True)], axis=0)
+    weight_N = np.zeros(groups.cells_MN.shape[1])
+    for ties_MN in directions(groups.cells_MN, pair):
+        weight_N += np.prod([factor_D[rows_N] for factor_D, rows_N in zip(factors, ties_MN, strict=True)], axis=0)
     whole = SignedPatterns.of(tensor.missing).sum_of_one(factors, [float(factor_D.sum()) for factor_D in factors])
     size_N = summary.value_C[place] * weight_N / (whole or 1.0)
     of_class_N = -np.expm1(-size_N) if latent else size_N

@@ -196,7 +196,8 @@ _EVENT_OPTIONS = _in_panel(
         "shared_modes": option(str | None, "Modes that share one list of labels, such as source,target."),
         "undirected": option(
             str | None,
-            "Two modes whose order means nothing, such as the ends of a contact: one,other. Also for a tensor.",
+            "Two modes whose order means nothing, such as the ends of a contact: one,other. Also for a tensor. Counts "
+            "of both directions are added up; equal ones in a tensor are taken once.",
         ),
         "min_count": option(int | None, "Drop labels with fewer counts than this."),
         "unobserved": option(
@@ -264,7 +265,7 @@ def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.Co
 
 def _undirected(Y: ac.CountTensor, pair: Sequence[str]) -> ac.CountTensor:
     try:
-        return Y.undirected(pair)
+        return Y.undirected(pair, asymmetric="sum")
     except InputError as error:
         if error.argument != "modes":
             raise

@@ -14,8 +14,7 @@ in the cell (j, i): its rows in the two modes are exchanged again (`fold_counts`
 Given these counts, all other steps are those of directed ties: a directed cell has a Poisson latent count again, and
 a missing pair is missing in both directions. Cost: thinning takes as long as for the same pairs in both directions.
 
-De Bacco et al. (2017) and Schein et al. (2016) use directed rates; for undirected ties with one matrix of memberships
-see Ball, Karrer and Newman (2011), whose rates are those of classes with both nodes in one community.
+Ball, Karrer and Newman (2011) have Poisson ties of pairs, with both ends of a class in the same community.
 """
 
 from dataclasses import replace

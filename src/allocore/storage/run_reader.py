@@ -102,7 +102,7 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
         if known.frozen:
             constant[f"frozen_{number}"] = (names.row, f"frozen_column_{number}"), np.array(known.frozen).T
     if tensor.undirected_modes is not None:
-        constant["undirected"] = "end", np.array(tensor.undirected_modes)
+        constant["undirected"] = (), np.array(json.dumps(tensor.undirected_modes))
     if tensor.report is not None:
         constant["event_report"] = (), np.array(tensor.report.to_json())
     groups: dict[str, Any] = {"sample_stats": {}, "sweep_stats": {}}
@@ -203,7 +203,7 @@ def _read_tensor(run: Path) -> CountTensor:
     labels = [_read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
     patterns, report, pair = read_static(run, "constant_data/missing_patterns"), None, None
     if (run / "constant_data" / "undirected").is_dir():
-        pair = stored_pair(read_static(run, "constant_data/undirected", (2,)).tolist(), len(names))
+        pair = stored_pair(json.loads(str(read_static(run, "constant_data/undirected"))), len(names))
     if (run / "constant_data" / "event_report").is_dir():
         report = EventReport.from_json(str(read_static(run, "constant_data/event_report")))
     if (run / "observed_data" / "sharded_tensor").is_dir():

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from allocore.classes.names import share_words, source_words
 from allocore.classes.summary import ClassSummary, ShownDraw, ShownMode
-from allocore.errors import NO_VALUE, InputError, check_choice
+from allocore.errors import NO_VALUE, Described, InputError, check_choice
 from allocore.forecast.forecast import Forecast
 from allocore.kernels.elementary import Flags, Floats
 from allocore.report.figures import style
@@ -87,6 +87,8 @@ def over_time(
     """
     check_choice("kind", kind, ("panels", "stacked"))
     summary = shown_summary(post, draw, chain)
+    if forecast is not None and not isinstance(forecast, Forecast):
+        raise InputError("forecast", Described(f"an object of type {type(forecast).__name__}"), "must be a forecast")
     if forecast is not None and (summary.draw is not None) != (forecast.fitted.class_summary().draw is not None):
         raise InputError("forecast", NO_VALUE, "must be left out for a single draw: it is of all draws")
     place = _mode(summary, mode, forecast)
