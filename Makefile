@@ -62,7 +62,7 @@ bench-quick: $(VENV)/.bench  ## The same with small sizes, in some minutes
 bench-long: $(VENV)/.bench  ## Five thousand sweeps at Q = 400: time and memory at the start, in the middle and at the end
 	$(BIN)/python benchmarks/long_run.py --out .cache/bench/long.json $(TENSOR)
 
-bench-billion: $(VENV)/.bench  ## A billion non-zeros out of core: hours, 35 GB of disk; goes on with the step it was stopped in
+bench-billion: $(VENV)/.bench  ## A billion non-zeros out of core: hours, 16 GB of disk; goes on with the step it was stopped in
 	$(BIN)/python benchmarks/billion.py --out .cache/bench/billion.json $(BILLION)
 
 bench-cluster: $(VENV)/.dev  ## Sweeps on worker processes beside threads, a model of the cost, delays and slow workers: half an hour

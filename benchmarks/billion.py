@@ -27,7 +27,7 @@ from memory import memory_mb
 SHAPES = {10**6: (500, 500, 20, 1000), 10**7: (1000, 1000, 20, 1000), 10**8: (2000, 2000, 50, 1000)}
 LARGEST = 5000, 5000, 50, 1000
 SWEEPS = {32: 10, 100: 3}
-BYTES = 32  # of disk for a non-zero: shards, and the file from which a fit streams; measured, and rounded up
+BYTES = 16  # of disk for a non-zero: shards and the file from which a fit streams; 12.5 were measured at 10^7
 BYTES_OF_ROW = 150  # of disk for an event: the table, and what duckdb sorts
 FITTED_IN_MEMORY = 10**8
 Result = dict[str, Any]

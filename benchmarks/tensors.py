@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 
 import allocore as ac
 from allocore.tensor.coordinates import fibre_order
-from allocore.tensor.shards import ShardWriter
+from allocore.tensor.count_tensor import CanonicalParts, trusted_tensor
+from allocore.tensor.missing import Missing
+from allocore.tensor.sharded import NO_CELLS
+from allocore.tensor.shards import write_shards
 
 SHAPE = (206, 206, 20, 84)
 EVENTS, CLASSES, CONCENTRATIONS = 1_160_000, 100, (0.02, 0.02, 0.05, 0.12)
@@ -43,27 +46,27 @@ def write_large(path: Path, shape: tuple[int, int, int, int], entries: int, shar
     """
     shares_D = (np.arange(shape[0]) + 10.0) ** -0.8
     entries_D = np.round(entries * shares_D / shares_D.sum()).astype(np.int64).tolist()
-    cells_D: list[int] = []
+    sizes_D2: list[tuple[int, int]] = []
 
-    def rows() -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint16]]]:
-        cells_D.clear()
+    def rows() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        sizes_D2.clear()
         for row, number in enumerate(entries_D):
             keys, counts = _slab(np.random.default_rng([seed, row]), shape[1:], number)
-            cells_D.append(len(keys))
-            yield _cells(row, keys, shape), counts
+            sizes_D2.append((len(keys), int(counts.sum(dtype=np.int64))))
+            yield _cells(row, keys, shape), counts.astype(np.int64)
+
+    def in_order() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        for coords, counts in rows():
+            place = np.lexsort(coords[list(reversed(order))])
+            yield coords[:, place], counts[place]
 
     order = fibre_order((coords for coords, _ in rows()), shape, entries)
-    nnz = sum(cells_D)
     if order[0] != 0:
         raise ValueError(f"order is {order}, but rows of the first mode can only be written if it comes first")
-    path.mkdir(parents=True)
-    writer = ShardWriter(path, shape, order, nnz, shards)
-    for coords, counts in rows():
-        place = np.lexsort(coords[list(reversed(order))])
-        writer.add(coords[:, place], counts[place].astype(np.int64))
-    names = [f"mode_{m}" for m in range(len(shape))]
-    labels = [range(length) for length in shape]
-    writer.finish(names, labels, np.empty((0, len(shape)), dtype=np.int64), "")
+    nnz, total = np.sum(sizes_D2, axis=0).tolist()
+    names, labels = tuple(f"mode_{m}" for m in range(len(shape))), tuple(range(length) for length in shape)
+    about = trusted_tensor(CanonicalParts(*NO_CELLS, shape, names, labels, Missing.none(shape)), nnz, total)
+    write_shards(path, about, order, in_order(), shards)
     return nnz
 
 
