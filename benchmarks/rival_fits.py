@@ -29,6 +29,7 @@ from scipy.special import gammaln, xlogy
 import allocore as ac
 from allocore.tensor.holdout import HeldOut
 from memory import memory_mb
+from nneinfact import Einsum
 
 PATIENCE = 4
 LEAST_RATE = 1e-10  # with a rate of zero at a positive count, every comparison would be minus infinity
@@ -308,6 +309,19 @@ def fit_tucker(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
     return Fit(*numbers, score)
 
 
+# --- NNEinFact --------------------------------------------------------------------------------------------------------
+
+
+def fit_einsum(custom: bool, train: ac.CountTensor, rank: int, seconds: float) -> Fit:
+    """Multiplicative updates on the non-zeros. The custom model has about as many numbers as CP of this rank."""
+    communities = max(2, rank // 2)
+    model = Einsum.custom(train.shape, rank, communities) if custom else Einsum.cp(train.ndim, rank)
+    counts_N = train.counts.astype(float)
+    first = model.start(train.shape, counts_N.sum(), np.random.default_rng(SEED))
+    values, numbers = repeat(lambda found: model.update(found, train.coords, counts_N), first, seconds)
+    return Fit(*numbers, lambda test: poisson_log_probability(model.rates(values, test.coords), test.counts))
+
+
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 
@@ -348,6 +362,9 @@ METHODS = {
     "parafac-hals": Method("tensorly non_negative_parafac_hals", _UPDATE, "zeros", *_tensorly,
                            partial(fit_parafac, "non_negative_parafac_hals", False)),
     "parafac-sparse": Method("tensorly sparse non_negative_parafac", _UPDATE, "zeros", *_sparse, fit_sparse_parafac),
+    "einsum-cp": Method("NNEinFact, CP", _UPDATE, "zeros", "numpy", importing(), partial(fit_einsum, False)),
+    "einsum-custom": Method("NNEinFact, communities", _UPDATE, "zeros", "numpy",
+                            importing(), partial(fit_einsum, True)),
     "tucker": Method("tensorly non_negative_tucker", _UPDATE, "zeros", *_tensorly, fit_tucker),
 }  # fmt: skip
 

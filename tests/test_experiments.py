@@ -16,6 +16,7 @@ FOLDER = Path(__file__).parents[1] / "experiments"
 COMMANDS = [
     *("agreement", "reproducibility", "budgets", "forecasting"),
     *("wall_clock", "recovery", "qualitative", "dispersion"),
+    *("synthetic", "differences", "published", "learning_curves"),
 ]
 
 
@@ -121,3 +122,95 @@ def test_the_qualitative_run_goes_on_and_refuses_other_data(monkeypatch, tmp_pat
     assert qualitative.go_on(path, tensor, 0).posterior_.finished
     with pytest.raises(typer.BadParameter, match="other data or another seed"):
         qualitative.go_on(path, tensor, 1)
+
+
+def test_the_papers_file_becomes_a_tensor_by_month_and_by_year(networks, tmp_path):
+    import published
+
+    counts = np.random.default_rng(0).poisson(0.3, (4, 4, 3, 25))
+    months = np.arange("1995-01", "1997-02", dtype="datetime64[M]")
+    names = {"actors": np.array(["AAA", "BBB", "CCC", "DDD"]), "actions": np.array(["Consult", "Fight", "Yield"])}
+    np.savez_compressed(tmp_path / "data_compressed.npz", Y=counts, dates=months, **names)
+    tensor = published.read_dyadic(tmp_path / "data_compressed.npz")
+    np.testing.assert_array_equal(tensor.to_dense(), counts)
+    assert tensor.labels[0] == tensor.labels[1] == tuple(names["actors"].tolist())
+    assert (tensor.labels[3][0], tensor.labels[3][-1]) == ("1995-01", "1997-01")
+    by_year = published.years(tensor)
+    assert by_year.labels[3] == ("1995", "1996", "1997")
+    expected = np.stack([counts[..., :12].sum(axis=3), counts[..., 12:24].sum(axis=3), counts[..., 24]], axis=3)
+    np.testing.assert_array_equal(by_year.to_dense(), expected)
+
+
+def test_the_command_of_the_papers_figures_runs_each_experiment_on_its_tensor(networks, tmp_path, monkeypatch):
+    import published
+
+    np.savez_compressed(
+        tmp_path / "data.npz", Y=np.ones((2, 2, 2, 13)), actors=["A", "B"], actions=["x", "y"],
+        dates=np.arange("1995-01", "1996-02", dtype="datetime64[M]"),
+    )  # fmt: skip
+    seen = {}
+    for name in ("budgets", "wall_clock", "qualitative"):
+        command = getattr(published, name)
+        monkeypatch.setattr(
+            command, "main", lambda data, name=name, **how: seen.update({name: ac.load_tensor(data).shape})
+        )
+    published.main(tmp_path / "data.npz", out=tmp_path / "out")
+    assert seen == {"budgets": (2, 2, 2, 2), "wall_clock": (2, 2, 2, 2), "qualitative": (2, 2, 2, 13)}
+
+
+def test_synthetic_data_have_the_published_factors(networks):
+    import synthetic
+
+    planted = synthetic.simulate(30, 3, 6, 400.0, np.random.default_rng(0))
+    assert planted.truth == (3, 3, 2, 6)
+    assert planted.tensor.shape == (30, 30, 5)
+    assert synthetic.THIRD.sum(axis=0).tolist() == [5.0, 5.0]
+    share = planted.tensor.mode_totals(2) / planted.tensor.total
+    assert share[2] == pytest.approx(0.2, abs=0.01), "both columns have a fifth in the third row"
+
+
+def test_the_figure_and_the_coverage_of_synthetic_data(networks, tmp_path):
+    import synthetic
+
+    trace = np.array([[9, 9, 9, 9]] * 10 + [[3, 4, 5, 6]] * 5 + [[4, 4, 5, 6]] * 5)
+    found = synthetic.summaries(trace, (3, 3, 5, 7), {"likelihood": "poisson", "step": "ours"})
+    table = synthetic.coverage(pd.DataFrame(found))
+    assert table["inside"].iloc[0].tolist() == [1, 0, 1, 0]
+    assert table["above"].iloc[0].tolist() == [0.5, 1.0, 0.0, -1.0]
+    synthetic.draw(trace, (3, 3, 5, 7), tmp_path / "synthetic.png")
+    assert (tmp_path / "synthetic.png").stat().st_size > 5_000
+
+
+def test_only_the_most_active_actors_are_kept(networks):
+    import differences
+
+    counts = np.zeros((4, 4, 2, 3), dtype=np.int64)
+    counts[3, 1], counts[1, 0, 0, 0], counts[2, 0, 0, 0] = 5, 2, 1
+    kept = differences.most_active(ac.as_tensor(counts), 2)
+    np.testing.assert_array_equal(kept.to_dense(), counts[np.ix_([1, 3], [1, 3], [0, 1], [0, 1, 2])])
+
+
+def test_thinned_events_are_a_part_of_the_events_and_keep_labels_and_missing_cells(networks):
+    import learning_curves
+
+    tensor = networks.simulate(networks.QUICK, seed=3).tensor
+    part = learning_curves.thinned(tensor, 0.2, np.random.default_rng(0))
+    assert part.total / tensor.total == pytest.approx(0.2, abs=0.01), "six standard deviations"
+    assert (part.labels, part.mode_names, len(part.missing)) == (tensor.labels, tensor.mode_names, len(tensor.missing))
+    assert (part.to_dense() <= tensor.to_dense()).all()
+
+
+def test_gains_are_paired_over_splits(networks, tmp_path):
+    import learning_curves
+
+    rows = [
+        {"split": split, "likelihood": "poisson", "e0": "1", "Q": 25, "share": 0.2, "model": model,
+         "all": 0.0, "positive": 10.0 * split + ahead, "parameters": 100.0}
+        for split, ahead_of_cp in enumerate((1.0, 3.0))
+        for model, ahead in (("allocore", ahead_of_cp), ("cp", 0.0))
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    found = learning_curves.gains(table).iloc[0]
+    assert (found["positive"], found["positive_se"], found["all"]) == (2.0, 1.0, 0.0)
+    learning_curves.draw(table, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 5_000

@@ -1,5 +1,7 @@
 """Fits with seeded and frozen factors, from settings to the disk and back, and what follows a fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -189,3 +191,42 @@ def test_the_labels_of_a_seed_that_does_not_exist_come_with_near_ones():
     with refused("seeds") as error:
         fit({"action": ac.Mode(seeds={"x": ["fihgt"]})})
     assert "'fight'" in error.value.rule
+
+
+@pytest.mark.parametrize("free", [0, 2])
+def test_a_refit_starts_from_an_earlier_run_with_its_factors_frozen(seeded, free):
+    modes = {"action": ac.Mode(frozen=seeded, free=free)}
+    model = ac.AlloCore(4, modes=modes, burn_in=1, draws=1, thin=1, seed=1, threads=1, progress=False)
+    post = model.fit(data(1), start=seeded).posterior_
+    known = post.record.spec.known_in(1)
+    assert post.record.spec.core_shape[1] == len(known) + free
+    for column, share_D in enumerate(known.frozen):
+        phi_D = np.asarray(post.factors[1])[0, 0, :, column]
+        np.testing.assert_allclose(phi_D / phi_D.sum(), share_D)
+
+
+def test_a_refit_with_other_seeds_than_the_run_where_it_starts_is_refused(seeded):
+    model = ac.AlloCore(4, modes={"action": ac.Mode(seeds={"x": "aid"})}, **SHORT)
+    with refused("start"):
+        model.fit(Y, start=seeded)
+
+
+def test_the_first_state_of_a_refit_expects_the_same_counts_where_factors_are_frozen(frozen):
+    from allocore.model.joint import class_totals
+    from allocore.run.chains import start_states
+
+    post, _, _ = frozen
+    spec = replace(post.record.spec, core_shape=(4, 5, 4))
+    (state,) = start_states(post.record, post.tensor, spec, 1)
+    before = post.record.state_of(0, -1)
+    np.testing.assert_allclose(class_totals(state, Y.missing), class_totals(before, Y.missing), rtol=0.2)
+    assert (state.log_phi[1][:, :2] == spec.log_frozen(1)).all()
+
+
+def test_known_factors_that_no_class_uses_are_said():
+    counts = np.zeros((4, 3, 2), dtype=int)
+    counts[:, 0] = 50
+    Y = ac.CountTensor(np.array(np.nonzero(counts)), counts[counts > 0], counts.shape, labels=[None, list("abc"), None])
+    post = fit({1: ac.Mode(seeds={"none": "c"}, seed_weight=1000.0)}, Y=Y, size=2, burn_in=30)
+    found = {finding.kind: finding.values for finding in post.consensus(progress=False).findings}
+    assert found["unused-factors"]["names"] == ["none"]

@@ -20,6 +20,7 @@ from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
+from allocore.model.known import KnownFactors
 from allocore.model.simulate import draw_counts, first_state, prior_state
 from allocore.model.spec import Spec
 from allocore.tensor.missing import Missing
@@ -32,10 +33,16 @@ PRIORS = {"a0": 1.6, "b0": 1.0, "e0": 1.3, "f0": 1.3, "alpha0": 3.0}
 SPEC = Spec(2, (2, 2, 2), **PRIORS)
 BURSTS = {"likelihood": "negative-binomial", "g0": 3.0, "h0": 4.0}
 LEARNED = {**PRIORS, "e0": "infer", "s0": 8.0, "t0": 6.0}
+KNOWN = (
+    KnownFactors(frozen=((0.6, 0.3, 0.1),)),
+    KnownFactors(seeds=((0,), (1, 2)), seed_weight=4.0),
+    KnownFactors(),
+)
 OTHERS = {
     "bursts": Spec(2, (2, 2, 2), **LEARNED, **BURSTS),
     "bursts-by-row": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, dispersion_by=1),
     "binary": Spec(2, (2, 2, 2), **PRIORS, likelihood="bernoulli"),
+    "known": Spec(2, (2, 2, 2), **LEARNED, known=KNOWN),
 }
 WEIGHTS = ((0.4, 1.0, 2.5), (), (3.0, 0.5))
 KNOWN = {

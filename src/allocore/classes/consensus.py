@@ -711,4 +711,17 @@ def _findings(record: Record, found: Estimates) -> Iterator[Finding]:
         yield Finding("similar-classes", values={"share": alike})
     if differ >= _MENTIONED:
         yield Finding("other-classes", values={"share": differ, "chains": chains})
+    yield from _unused(record, found)
     yield from inferred_budget(record)
+
+
+def _unused(record: Record, found: Estimates) -> Iterator[Finding]:
+    """The seeded and frozen factors of each mode that no class has."""
+    if found.known is None:
+        return
+    for mode, known in enumerate(record.spec.known):
+        used = set(found.known[:, record.spec.sharing(mode)].ravel().tolist())
+        unused = [name for k, name in enumerate(known.names) if k not in used]
+        if unused and mode == record.spec.sharing(mode)[0]:
+            values = {"names": unused, "mode": record.tensor.mode_names[mode]}
+            yield Finding("unused-factors", values=values)

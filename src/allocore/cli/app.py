@@ -56,7 +56,9 @@ _COMMANDS = {
     "Choose a model": ("compare", "select-budget"),
 }
 _OPTIONS = {
-    "Model": ("model", "models", "budget", "budgets", "max_budget", "core_shape", "exposure"),
+    "Model": (
+        "model", "models", "budget", "budgets", "max_budget", "core_shape", "exposure", "seeds", "freeze", "free",
+    ),
     "Chains": (
         "chains", "sweeps", "max_chains", "max_sweeps", "max_time", "quick", "burn_in", "draws", "thin", "published",
         "seed", "start",
@@ -83,6 +85,7 @@ _RENAMED = {
     "path": "RUN",
     "rank": "--budget",
     "executor": "--cluster",
+    "frozen": "--freeze",
 }
 _RENAMED_IN = {
     "fit": {"path": "--start", "resume": "--resume-or-start"},

@@ -15,10 +15,14 @@ from allocore.cli.options import (
     Cluster,
     DataPaths,
     ExposureOfRows,
+    Free,
+    Freeze,
+    KnownFactorsGiven,
     OnError,
     Rows,
     RunPath,
     Seed,
+    Seeds,
     Threads,
     Top,
     check_cluster,
@@ -84,6 +88,9 @@ def fit(
             "scripts that may be killed and started again.",
         ),
     ] = False,
+    seeds: Seeds = None,
+    freeze: Freeze = None,
+    free: Free = None,
     cluster: Cluster = None,
     rows: Rows = 15,
     top: Top = 3,
@@ -104,6 +111,10 @@ def fit(
     allocore fit icews/*.tab --budget 50 --start last_month.zarr --burn-in 100
 
     allocore fit icews/*.tab --budget 50 --exposure days --exposure sender=population.csv
+
+    allocore fit icews/*.tab --budget 50 --seeds seeds.csv
+
+    allocore fit icews/*.tab --budget 50 --freeze action=old_run.zarr --free action=5
     """
     whole_number("rows", rows), whole_number("top", top)
     if hold_out is None and (along is not None or hold_out_seed):
@@ -117,6 +128,7 @@ def fit(
         rule = "does not apply to nntuck: without priors, the estimated rates are the same with and without weights"
         raise InputError("exposure", weights[0], rule)
     exposures = exposures_given(weights)
+    known_factors = KnownFactorsGiven.of(seeds, freeze, free, has_chains=chosen.has_chains)
     chosen.check_memory()
     check_cluster(cluster)
     goes_on = _goes_on(out, chosen) if resume_or_start else False
@@ -135,8 +147,8 @@ def fit(
         if isinstance(Y, ac.ShardedTensor):
             console.print("To hold out cells, the whole tensor was read into memory. The fit does not use shards.")
     print_data(console, Y, binary=likelihood["binary"])
-    more = {"modes": modes_with(exposures, Y)} if exposures else {}
-    model = chosen.estimator(settings, seed=seed, threads=threads, **more)
+    modes = known_factors.add_to(modes_with(exposures, Y), Y)
+    model = chosen.estimator(settings, seed=seed, threads=threads, **({"modes": modes} if modes else {}))
     _fit_and_save(model, Y if split is None else split, out, start, cluster, goes_on=goes_on)
     print_classes(console, model.posterior_, rows, top)
     if isinstance(model, ac.NNTuck):

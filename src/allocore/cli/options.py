@@ -7,13 +7,13 @@ import inspect
 import json
 import logging
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.table import Table
@@ -21,7 +21,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import Output, in_options
-from allocore.errors import InputError, check_choice, whole_number
+from allocore.errors import NO_VALUE, InputError, check_choice, whole_number
 from allocore.estimators import PUBLISHED
 from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive, whole_name
 from allocore.progress import set_log, waiting
@@ -75,6 +75,28 @@ _Exposures = Annotated[
         help="Known weights: 'days' weighs each period by its observed days; MODE=FILE has the weights of the labels "
         "of a mode, such as populations: a table (.csv, .tsv, .parquet) with a column of labels and one of weights. "
         "Rates are per unit of the weights. Can be repeated.",
+    ),
+]
+Seeds = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Factors that expect certain labels: a table (.csv, .tsv, .parquet) with the columns mode, factor (its "
+        "name) and label. They keep their names, and may learn other labels.",
+    ),
+]
+Freeze = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODE=RUN",
+        help="Keep the factors that the consensus of an earlier run has for this mode as they are. Can be repeated.",
+    ),
+]
+Free = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODE=NUMBER",
+        help="How many factors of this mode to learn beside its frozen ones and seeds. Can be repeated.",
     ),
 ]
 ExposureOfRows = Annotated[
@@ -380,17 +402,81 @@ def exposure_in(path: Path) -> "pd.Series[Any]":
 
 def modes_with(exposures: "Sequence[tuple[str, pd.Series[Any]]]", Y: ac.CountTensor) -> dict[str, ac.Mode]:
     """Return the setting `modes` of a model of a tensor."""
-    modes: dict[str, ac.Mode] = {}
-    for mode, weights in exposures:
+    return {name: ac.Mode(exposure=weights) for name, weights in _by_mode("exposure", exposures, Y).items()}
+
+
+def _by_mode(argument: str, pairs: Iterable[tuple[str, Any]], Y: ac.CountTensor) -> dict[str, Any]:
+    """Return what an option gives for modes, by the names of the modes of a tensor."""
+    found: dict[str, Any] = {}
+    for mode, value in pairs:
         known = mode_given(mode, Y.mode_names)
         if known not in (*Y.mode_names, *range(Y.ndim)):
             near = did_you_mean(mode, Y.mode_names)
-            raise InputError("exposure", mode, f"must be for a mode of DATA, one of {', '.join(Y.mode_names)}{near}")
+            raise InputError(argument, mode, f"must be for a mode of DATA, one of {', '.join(Y.mode_names)}{near}")
         name = Y.mode_names[Y.mode(known)]
-        if name in modes:
-            raise InputError("exposure", mode, "must name each mode once")
-        modes[name] = ac.Mode(exposure=weights)
-    return modes
+        if name in found:
+            raise InputError(argument, mode, "must name each mode once")
+        found[name] = value
+    return found
+
+
+class KnownFactorsGiven(NamedTuple):
+    """What --seeds, --freeze and --free give for modes, in their own words."""
+
+    seeds: dict[str, dict[str, list[str]]]
+    frozen: list[tuple[str, Path]]
+    free: list[tuple[str, int]]
+
+    @classmethod
+    def of(
+        cls, seeds: Path | None, freeze: Sequence[str] | None, free: Sequence[str] | None, *, has_chains: bool
+    ) -> "KnownFactorsGiven":
+        """Return what the options say; the files of seeds are read, and the runs are not."""
+        for name, value in {"seeds": seeds, "freeze": freeze, "free": free}.items():
+            if value and not has_chains:
+                raise InputError(name, NO_VALUE, "needs a model with priors, and nntuck has none")
+        numbers = [(mode, _whole("free", number)) for mode, number in _pairs("free", free, "action=5")]
+        runs = [(mode, Path(run)) for mode, run in _pairs("freeze", freeze, "action=old_run.zarr")]
+        return cls({} if seeds is None else seeds_in(seeds), runs, numbers)
+
+    def add_to(self, modes: dict[str, ac.Mode], Y: ac.CountTensor) -> dict[str, ac.Mode]:
+        """Return the setting `modes` of a model of a tensor with what the options say."""
+        frozen = [(mode, ac.open_run(run)) for mode, run in self.frozen]
+        options = {"seeds": self.seeds.items(), "frozen": frozen, "free": self.free}
+        found = dict(modes)
+        for field, pairs in options.items():
+            for name, value in _by_mode("freeze" if field == "frozen" else field, pairs, Y).items():
+                found[name] = replace(found.get(name, ac.Mode()), **{field: value})
+        return found
+
+
+def seeds_in(path: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the labels of each seed of each mode, from a table with the columns mode, factor and label."""
+    frame = read_frame(path, "seeds")
+    if set(frame.columns) != {"mode", "factor", "label"}:
+        rule = f"must have the columns mode, factor and label, and it has {', '.join(map(str, frame.columns))}"
+        raise InputError("seeds", str(path), rule)
+    found: dict[str, dict[str, list[str]]] = {}
+    for mode, factor, label in frame[["mode", "factor", "label"]].astype(str).itertuples(index=False):
+        found.setdefault(mode, {}).setdefault(factor, []).append(label)
+    return found
+
+
+def _pairs(argument: str, given: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
+    """Return modes and values from texts such as month=days.csv."""
+    found = []
+    for text in given or ():
+        mode, equals, value = text.partition("=")
+        if not (mode and equals and value):
+            raise InputError(argument, text, f"must be a mode and a value, such as {example}")
+        found.append((mode, value))
+    return found
+
+
+def _whole(argument: str, text: str) -> int:
+    if not text.isdecimal():
+        raise InputError(argument, text, "must be a whole number")
+    return int(text)
 
 
 def mode_given(mode: str, mode_names: tuple[str, ...]) -> str | int:

@@ -51,10 +51,10 @@ from allocore.gibbs.layout import Layout
 from allocore.kernels.distributions import categorical_from_logs, log_gamma, log_gammas
 from allocore.kernels.elementary import Flags, Floats, Ints, exp_of, lane_exp, lane_log
 from allocore.kernels.jit import inlined, kernel, part
+from allocore.kernels.kinds import FROZEN
 from allocore.kernels.random import Key, Step, Words, scratch, seek, uniform
 from allocore.kernels.simd import FIRST, LANES, SECOND, dot_of_rows, padded, padded_columns, sum_rows
 from allocore.kernels.workers import Workers
-from allocore.model.known import FROZEN
 from allocore.model.spec import Spec
 from allocore.model.state import State
 

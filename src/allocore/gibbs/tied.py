@@ -50,8 +50,8 @@ from allocore.kernels.distributions import log_gammas
 from allocore.kernels.elementary import Floats, Ints, lane_exp, lane_log, log_of
 from allocore.kernels.exposure_sums import PairPatterns
 from allocore.kernels.jit import kernel, part
+from allocore.kernels.kinds import FROZEN
 from allocore.kernels.random import Key, Step, Words, scratch, seek, uniform
-from allocore.model.known import FROZEN
 from allocore.model.spec import Spec
 from allocore.model.state import State
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
-from allocore.model.known import FROZEN
+from allocore.kernels.kinds import FROZEN
 from allocore.model.likelihood import log_dispersion_of
 from allocore.model.spec import Spec
 from allocore.model.state import State

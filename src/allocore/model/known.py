@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from allocore._text import plural
 from allocore.errors import Described, InputError
+from allocore.kernels.kinds import FROZEN
 
 SEED_WEIGHT = 10.0
-FROZEN = -1  # the kind of a frozen factor; that of a seeded one is the number of its seed, from 1; others are of kind 0
 LEAST_SHARE = 1e-30  # of a label in a frozen factor
 
 

@@ -31,9 +31,9 @@ from scipy.special import logsumexp
 from allocore.findings import Finding
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, rates_of_cells
+from allocore.kernels.kinds import FROZEN
 from allocore.kernels.workers import Workers
 from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion, log_prior_factors
-from allocore.model.known import FROZEN
 from allocore.model.likelihood import dispersion_of, log_dispersion_of
 from allocore.model.spec import Spec
 from allocore.model.state import State

@@ -124,6 +124,9 @@ def settings_line(record: Record) -> str:
     kind = spec.model if spec.likelihood == "poisson" else f"{spec.model}, {spec.likelihood}{by}"
     weighted = [name for name, weights in zip(record.tensor.mode_names, spec.exposures, strict=False) if weights]
     known = f"; exposures of {', '.join(weighted)}" if weighted else ""
+    for name, each in zip(record.tensor.mode_names, spec.known, strict=False):
+        known += f"; {plural(len(each.frozen), 'frozen factor')} of {name}" if each.frozen else ""
+        known += f"; seeds of {name}: {', '.join(each.names[len(each.frozen) :])}" if each.seeds else ""
     if spec.tied is not None:
         known += f"; {' and '.join(record.tensor.mode_names[mode] for mode in spec.tied)} tied"
     return f"{kind}: {most}{spec.budget} classes, core {core}; {priors}{known}; seed {record.seed}{made}"

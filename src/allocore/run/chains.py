@@ -42,6 +42,7 @@ from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State, SweepInfo, log_mean_row, per_unit, times_weights
 from allocore.progress import Observer, Watch, output_kind
+from allocore.run.frozen_start import at_frozen_factors
 from allocore.storage.record import Plan, Record, Store
 from allocore.tensor.concat import check_same_modes
 from allocore.tensor.count_tensor import CountTensor
@@ -317,8 +318,9 @@ def number_of_states(states: list[State]) -> int:
 def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -> list[State]:
     """The first states of the chains of a new run, of a model `spec` of `tensor`."""
     check_same_modes(tensor, record.tensor, "Y")
-    fitted = _settings(record.spec)
-    for name, value in _settings(spec).items():
+    frozen = [bool(spec.known_in(mode).frozen) for mode in range(tensor.ndim)]
+    fitted = _settings(record.spec, frozen)
+    for name, value in _settings(spec, frozen).items():
         if fitted.get(name) != value:
             rule = f"must agree with this model: it was fitted with {name} {fitted.get(name)!r}, not {value!r}"
             raise InputError("start", NO_VALUE, rule)
@@ -327,18 +329,22 @@ def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -
         rule = "must be a fit of the same kind of data: it has no label in common with `Y` in any mode"
         raise InputError("start", NO_VALUE, rule)
     given = len(record.core_values)
-    return [_matched_state(record, record.state_of(chain % given, -1), spec, places) for chain in range(chains)]
+    states = [_matched_state(record, record.state_of(chain % given, -1), spec, places) for chain in range(chains)]
+    return [at_frozen_factors(spec, state) for state in states]
 
 
-def _settings(spec: Spec) -> dict[str, object]:
-    """The settings in which two models must agree, by the names that users know."""
+def _settings(spec: Spec, frozen: Sequence[bool]) -> dict[str, object]:
+    """The settings in which two models must agree, by the names that users know; not the factors of `frozen` modes."""
+    others = [mode for mode, is_frozen in enumerate(frozen) if not is_frozen]
     size = "rank" if spec.model == "CP" else "budget"
     return {
         "model": spec.model,
         "likelihood": spec.likelihood,
         "dispersion_by": spec.dispersion_by,
         size: "infer" if spec.infer_budget else spec.budget,
-        "core_shape": spec.core_shape,
+        "core_shape": tuple(spec.core_shape[mode] for mode in others) if any(frozen) else spec.core_shape,
+        "seeds": [spec.known_in(mode).seeds for mode in others],
+        "frozen": [spec.known_in(mode).frozen != () for mode in others],
         "tied": spec.tied,
         "max_budget": spec.budget,
     }
