@@ -632,11 +632,10 @@ def _best_models(cells: str, models: list[dict[str, Any]], differences: list[dic
         )
     # Rounding may make the difference of equal means negative.
     gaps = join_words(plus_minus(max(each["difference"], 0.0), each["error"]) for each in differences)
-    which = "their difference" if len(differences) == 1 else "their differences from the first"
+    which = "Their difference" if len(differences) == 1 else "Their differences from the first"
     return (
-        f"{join_words(map(_at, models))} predict {_CELLS[cells]} equally well: mean log PPD "
-        f"{join_words(f'{mean:.4g}' for mean in means)}; {which}, {gaps}, {'is' if len(differences) == 1 else 'are'} "
-        "not clear."
+        f"It is not clear which of {join_words(map(_at, models))} predicts {_CELLS[cells]} best: mean log PPD "
+        f"{join_words(f'{mean:.4g}' for mean in means)}. {which}, {gaps}, may be chance."
     )
 
 
