@@ -13,7 +13,7 @@ KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/
 	tests/posterior/test_surprises.py tests/posterior/test_mixture_scores.py tests/test_golden_draws.py
 SCRIPTS := $(wildcard src/allocore/report/page/client/*.js)
 
-.PHONY: demo test test-slow test-long test-interpreted test-checked fuzz coverage lint docs bench bench-quick bench-long bench-cluster format picture clean
+.PHONY: demo test test-slow test-long test-interpreted test-checked fuzz coverage lint docs bench bench-quick bench-long bench-billion bench-cluster format picture clean
 
 demo: $(VENV)/.run  ## Fit New York's flights of 2013, print what was found, and write demo/flights.html and demo/classes.png
 	@$(BIN)/allocore demo
@@ -61,6 +61,9 @@ bench-quick: $(VENV)/.bench  ## The same with small sizes, in some minutes
 
 bench-long: $(VENV)/.bench  ## Five thousand sweeps at Q = 400: time and memory at the start, in the middle and at the end
 	$(BIN)/python benchmarks/long_run.py --out .cache/bench/long.json $(TENSOR)
+
+bench-billion: $(VENV)/.bench  ## A billion non-zeros out of core: hours, 16 GB of disk; goes on with the step it was stopped in
+	$(BIN)/python benchmarks/billion.py --out .cache/bench/billion.json $(BILLION)
 
 bench-cluster: $(VENV)/.dev  ## Sweeps on worker processes beside threads, a model of the cost, delays and slow workers: half an hour
 	$(BIN)/python benchmarks/cluster.py --out .cache/bench-cluster $(CLUSTER)

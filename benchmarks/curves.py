@@ -1,4 +1,4 @@
-"""How the cost of a sweep grows with classes, threads and non-zeros, and how long a first sweep takes."""
+"""How the cost of a sweep grows with classes, threads, missing cells and non-zeros; how long a first sweep takes."""
 
 import json
 import os
@@ -8,15 +8,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import allocore as ac
-from allocore.kernels.workers import available_threads
-from timing import measure
+from allocore.kernels.workers import Workers, available_threads
+from timing import Chain, best_in_turns, measure
 
 LARGE_SHAPE, LARGE_BUDGET = "206x206x20x1680", 32
 LONG_SHAPE = "1000000x1000000x50"
+MISSING_BUDGET = 60
+QUICK_MISSING, MISSING = (0, 50_000, 500_000), (0, 20_000, 200_000, 2_270_000)  # single cells, in no order
 QUICK_SIZES, SIZES = ("1e5", "1e6"), ("1e5", "1e6", "1e7", "5.8e7", "1.3e8")  # entries; the last has 10^8 non-zeros
 
 
@@ -35,6 +38,18 @@ def by_threads(Y: ac.CountTensor, budget: int, rounds: int) -> list[dict[str, An
     numbers = tuple(sorted({*(2**power for power in range(10) if 2**power < available_threads()), available_threads()}))
     times = measure(Y, budget, numbers, rounds)
     return [{"threads": number, **times[number]} for number in numbers]
+
+
+def by_missing(Y: ac.CountTensor, cells: tuple[int, ...], rounds: int) -> list[dict[str, Any]]:
+    """A sweep with more and more missing cells, each a pattern."""
+    points, rng = [], np.random.default_rng(0)
+    for number in cells:
+        places = np.unravel_index(rng.choice(Y.volume, number, replace=False), Y.shape)
+        given = Y.with_missing(np.transpose(places)) if number else Y
+        with Workers(available_threads()) as workers:
+            sweep = Chain(given, MISSING_BUDGET, workers, warm_up=5).calls()["sweep"]
+            points.append({"missing": number, **best_in_turns({"sweep": sweep}, rounds)})
+    return points
 
 
 def alone(*arguments: str, cache: str | None = None) -> dict[str, Any]:
@@ -59,6 +74,7 @@ def cost_curves(Y: ac.CountTensor, known: list[dict[str, Any]], rounds: int, *, 
     return {
         "budgets": by_budget(Y, (25,) if quick else (25, 50, 100, 800), known, rounds),
         "threads": by_threads(Y, 150, rounds),
+        "missing": by_missing(Y, QUICK_MISSING if quick else MISSING, rounds),
         "sizes": by_size(QUICK_SIZES if quick else SIZES),
         "long": [] if quick else [alone(LONG_SHAPE, "2e7", str(LARGE_BUDGET), "4")],
         "start": start_up(),
@@ -73,12 +89,18 @@ def start_up() -> dict[str, Any]:
 
 
 def print_curves(measured: dict[str, Any], console: Console) -> None:
-    table = Table("", "thinning ms", "sweep ms", "sweep ms per class", title="Cost against Q, and against threads")
+    table = Table(
+        "", "thinning ms", "sweep ms", "sweep ms per class", title="Cost against Q, threads and missing cells"
+    )
     for point in measured["budgets"]:
         per_class = f"{point['sweep'] / point['budget']:.3f}"
         table.add_row(f"Q = {point['budget']}", f"{point['thinning']:.1f}", f"{point['sweep']:.1f}", per_class)
     for point in measured["threads"]:
         table.add_row(f"{point['threads']} threads", f"{point['thinning']:.1f}", f"{point['sweep']:.1f}", "")
+    without = measured["missing"][0]["sweep"]
+    for point in measured["missing"]:
+        more = f"{point['sweep'] / without:.2f} times"
+        table.add_row(f"{point['missing']:,} missing cells (Q = {MISSING_BUDGET})", "", f"{point['sweep']:.1f}", more)
     console.print(table)
     print_sizes([*measured["sizes"], *measured["long"]], console)
     times = measured["start"]

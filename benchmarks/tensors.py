@@ -1,5 +1,6 @@
 """Generated tensors for the benchmarks."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,10 @@ from numpy.typing import NDArray
 
 import allocore as ac
 from allocore.tensor.coordinates import fibre_order
-from allocore.tensor.shards import ShardWriter
+from allocore.tensor.count_tensor import CanonicalParts, trusted_tensor
+from allocore.tensor.missing import Missing
+from allocore.tensor.sharded import NO_CELLS
+from allocore.tensor.shards import write_shards
 
 SHAPE = (206, 206, 20, 84)
 EVENTS, CLASSES, CONCENTRATIONS = 1_160_000, 100, (0.02, 0.02, 0.05, 0.12)
@@ -34,28 +38,35 @@ def scattered(shape: tuple[int, ...], entries: int, seed: int = 0) -> ac.CountTe
 
 
 def write_large(path: Path, shape: tuple[int, int, int, int], entries: int, shards: int = 16, seed: int = 0) -> int:
-    """Write a sharded tensor row by row of its first mode, without a sort of all cells; returns its non-zeros.
+    """Write a sharded tensor row by row of its first mode, with one row in memory at a time; returns its non-zeros.
 
     Rows and counts are heavy-tailed; the last mode is flat and should be long, so that fibres run along it. Entries in
     one cell are added up, so there are fewer non-zeros than entries. Cells are sorted as a fit in memory sorts them, or
-    its draws would be others.
+    its draws would be others. Every row is made twice: the first time they are only counted.
     """
-    rng = np.random.default_rng(seed)
     shares_D = (np.arange(shape[0]) + 10.0) ** -0.8
-    slabs = [_slab(rng, shape[1:], round(entries * share)) for share in shares_D / shares_D.sum()]
-    nnz = sum(len(keys) for keys, _ in slabs)
-    order = fibre_order((_cells(row, keys, shape) for row, (keys, _) in enumerate(slabs)), shape, nnz)
+    entries_D = np.round(entries * shares_D / shares_D.sum()).astype(np.int64).tolist()
+    sizes_D2: list[tuple[int, int]] = []
+
+    def rows() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        sizes_D2.clear()
+        for row, number in enumerate(entries_D):
+            keys, counts = _slab(np.random.default_rng([seed, row]), shape[1:], number)
+            sizes_D2.append((len(keys), int(counts.sum(dtype=np.int64))))
+            yield _cells(row, keys, shape), counts.astype(np.int64)
+
+    def in_order() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        for coords, counts in rows():
+            place = np.lexsort(coords[list(reversed(order))])
+            yield coords[:, place], counts[place]
+
+    order = fibre_order((coords for coords, _ in rows()), shape, entries)
     if order[0] != 0:
         raise ValueError(f"order is {order}, but rows of the first mode can only be written if it comes first")
-    path.mkdir(parents=True)
-    writer = ShardWriter(path, shape, order, nnz, shards)
-    for row, (keys, counts) in enumerate(slabs):
-        coords = _cells(row, keys, shape)
-        place = np.lexsort(coords[list(reversed(order))])
-        writer.add(coords[:, place], counts[place].astype(np.int64))
-    names = [f"mode_{m}" for m in range(len(shape))]
-    labels = [range(length) for length in shape]
-    writer.finish(names, labels, np.empty((0, len(shape)), dtype=np.int64), "")
+    nnz, total = np.sum(sizes_D2, axis=0).tolist()
+    names, labels = tuple(f"mode_{m}" for m in range(len(shape))), tuple(range(length) for length in shape)
+    about = trusted_tensor(CanonicalParts(*NO_CELLS, shape, names, labels, Missing.none(shape)), nnz, total)
+    write_shards(path, about, order, in_order(), shards)
     return nnz
 
 

@@ -224,6 +224,14 @@ def test_a_long_run_has_a_start_a_middle_and_an_end(tiny):
     print_long_run(found, Console(quiet=True))
 
 
+def test_a_curve_of_missing_cells_begins_without_any(tiny):
+    from curves import by_missing
+
+    found = by_missing(tiny, (0, 40), rounds=1)
+    assert [point["missing"] for point in found] == [0, 40]
+    assert all(point["sweep"] > 0 for point in found)
+
+
 def test_a_tensor_that_memory_cannot_hold_is_a_sentence_and_not_a_crash(monkeypatch):
     import scale
     from allocore import _memory as available_memory

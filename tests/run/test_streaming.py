@@ -154,6 +154,27 @@ def test_a_damaged_shard_is_an_error_about_the_tensor(tmp_path):
         fitted(Y)
 
 
+def test_cells_are_held_out_part_by_part_and_predicted_as_those_of_a_tensor_in_memory(sharded, tmp_path, monkeypatch):
+    from allocore.tensor.sharded import ShardedTensor
+
+    expected = ac.hold_out(tensor(), 0.1, seed=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardedTensor, "_whole", lambda tensor: pytest.fail("all cells were read"))
+        split = ac.hold_out(sharded, 0.1, seed=4, out=tmp_path / "train.zarr")
+        post = fitted(split)
+    assert split.test == expected.test
+    assert split.train == expected.train
+    assert_same(post, fitted(expected))
+
+
+def test_the_training_cells_of_a_tensor_in_memory_can_be_written_in_shards_too(tmp_path):
+    split = ac.hold_out(tensor(), 0.1, out=tmp_path / "train.zarr")
+    assert isinstance(split.train, ac.ShardedTensor)
+    assert split.train == ac.hold_out(tensor(), 0.1).train
+    with refused("out", str(tmp_path / "train.zarr"), "exists already"):
+        ac.hold_out(tensor(), 0.1, out=tmp_path / "train.zarr")
+
+
 KILLED = """
 import sys
 import allocore as ac

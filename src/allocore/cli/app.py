@@ -49,7 +49,7 @@ EXIT_CODES = {
     141: "the reader of the output went away, as in allocore summary run.zarr | head",
 }
 _COMMANDS = {
-    "Get started": ("demo", "info", "tensor"),
+    "Get started": ("demo", "info", "tensor", "warm-up"),
     "Fit": ("fit", "resume"),
     "Look at results": ("summary", "memberships", "diff", "surprises", "report", "figures", "table", "graph"),
     "Predict and evaluate": ("predict", "evaluate", "check", "fold-in", "forecast"),

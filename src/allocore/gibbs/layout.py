@@ -217,7 +217,7 @@ class Workspace:
             # A single c can be given to the rows of any mode; it costs least in the shortest.
             mode = int(np.argmin(layout.shape)) if dispersion.mode is None else dispersion.mode
             scale_D = LIKELIHOODS["negative-binomial"].latent_scale(dispersion.log_odds_D)
-            self.scale = layout.missing.scaled(mode, np.broadcast_to(scale_D, layout.shape[mode]))
+            self.scale = RowScale(mode, np.broadcast_to(scale_D, layout.shape[mode]))
             self.expanded.sums_MQ[mode] = scaled_sums(self.rows(mode), mode, self.scale)
 
     def renew_all(self, state: State) -> None:

@@ -174,7 +174,7 @@ def roles_of(layout: Layout, workspace: Workspace, tied: tuple[int, int]) -> Rol
 
 def _other_modes(layout: Layout, workspace: Workspace, tied: tuple[int, int]) -> OtherModes:
     missing, scale = layout.missing, workspace.scale
-    weights_P = missing.weights_P if scale is None or scale.mode in tied else scale.weights_P
+    weights_P = missing.weights_P if scale is None or scale.mode in tied else missing.scaled_weights(scale)
     modes_O = np.array([mode for mode in range(len(layout.shape)) if mode not in tied], dtype=np.int64)
     return OtherModes(modes_O, layout.offsets_M, *workspace.expanded, missing.patterns_PM, weights_P)
 

@@ -11,6 +11,8 @@ signed weights, so that every cell counts once. Patterns with the same wildcards
 Cells may be scaled by a number c for each row of one mode. Then the column sums of this mode are those of c phi, and a
 pattern that names a row of it has its weight multiplied by the c of the row.
 
+Patterns are sorted by the rows of each mode once, with their rows and weights: what a sum reads, it reads in order.
+
 Factors are expanded to the classes, E[d, q] = phi[m][d, k[q, m]], with all modes stacked in `phi_RQ`, so that kernels
 read consecutive numbers. Cost: rows * Q numbers.
 
@@ -28,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.kernels.elementary import Flags, Floats, Indices, Ints, Singles, lane_exp
-from allocore.kernels.jit import inlined, kernel
+from allocore.kernels.jit import inlined, kernel, part
 from allocore.kernels.simd import columns_at_once, dot_of_rows, sum_products
 from allocore.kernels.workers import Workers
 from allocore.tensor.coordinates import cell_ranges
@@ -155,10 +157,10 @@ def changed_modes(coords_MN: NDArray[Any]) -> NDArray[np.int8]:
     """The first mode in which each sorted cell differs from the one before; for the first cell, the last mode."""
     modes, cells = coords_MN.shape
     changed_N = np.full(cells, modes - 1, dtype=np.int8)
-    for part in cell_ranges(cells):
+    for here in cell_ranges(cells):
         for m in range(modes - 2, -1, -1):
-            column = coords_MN[m, max(part.start - 1, 0) : part.stop]
-            changed_N[part.stop - len(column) + 1 : part.stop][column[1:] != column[:-1]] = m
+            column = coords_MN[m, max(here.start - 1, 0) : here.stop]
+            changed_N[here.stop - len(column) + 1 : here.stop][column[1:] != column[:-1]] = m
     return changed_N
 
 
@@ -175,11 +177,10 @@ class Expanded(NamedTuple):
 
 
 class RowScale(NamedTuple):
-    """A number c for each row of one mode, and the weights of patterns with c; `sums_MQ` then has the sums of c phi."""
+    """A number c for each row of one mode; `sums_MQ` then has the sums of c phi."""
 
     mode: int
     scale_D: Floats
-    weights_P: Floats
 
 
 def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
@@ -192,13 +193,14 @@ def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
 class _Groups(NamedTuple):
     """Patterns by group, and within a group by runs with the same wildcards; `rows_PN` has the rows that they name.
 
-    Group g has the runs runs_G[g] to runs_G[g + 1]; run s has the patterns members_P[starts_S[s] : starts_S[s + 1]].
+    Group g has the runs runs_G[g] to runs_G[g + 1], and run s the patterns starts_S[s] to starts_S[s + 1].
     """
 
-    members_P: Ints
-    starts_S: Ints
     runs_G: Ints
+    starts_S: Ints
+    wildcards_S: Ints
     rows_PN: Indices
+    weights_P: Floats
 
 
 class PairPatterns(NamedTuple):
@@ -289,20 +291,20 @@ class SignedPatterns:
                 named = np.flatnonzero(self.patterns_PM[members_P, m] >= 0)
                 rows_PN[named, named_P[named]] = offset + self.patterns_PM[members_P[named], m]
                 named_P[named] += 1
-        return _Groups(members_P, starts_S, np.searchsorted(starts_S, starts_G), rows_PN)
+        runs_G, wildcards_S = np.searchsorted(starts_S, starts_G), wildcards_P[starts_S[:-1]]
+        return _Groups(runs_G, starts_S, wildcards_S, rows_PN, self.weights_P[members_P])
 
-    def scaled(self, mode: int, scale_D: Floats) -> RowScale:
-        """The scale c of the rows of one mode, with the weights of the patterns that it changes."""
-        column_P = self.patterns_PM[:, mode]
-        named_P = np.where(column_P < 0, 1.0, scale_D[column_P])
-        return RowScale(mode, scale_D, self.weights_P * named_P)
+    def scaled_weights(self, scale: RowScale) -> Floats:
+        """The weights of the patterns, each multiplied by the c of the row that it names."""
+        column_P = self.patterns_PM[:, scale.mode]
+        return self.weights_P * np.where(column_P < 0, 1.0, scale.scale_D[column_P])
 
     def sums_by_row(self, expanded: Expanded, mode: int, workers: Workers, scale: RowScale | None = None) -> Floats:
         """For each row of a mode, the sum over its observed cells of the product over the other modes: (D, Q)."""
         by_row, everywhere = self._by_mode[mode]
         of_other_mode = scale if scale is not None and scale.mode != mode else None
         observed_Q = np.prod(np.delete(expanded.sums_MQ, mode, axis=0), axis=0)
-        if len(everywhere.members_P):
+        if len(everywhere.weights_P):
             nothing_Q = np.zeros_like(observed_Q)
             less_CQ = self._less(nothing_Q, -np.inf, everywhere, of_other_mode, expanded, mode, workers)
             observed_Q += less_CQ.sum(axis=0)
@@ -338,11 +340,14 @@ class SignedPatterns:
     ) -> Floats:  # fmt: skip
         """`whole_Q` minus the patterns of each group, over all modes but one, and not below `least`: (G, Q)."""
         less_GQ = np.empty((len(groups.runs_G) - 1, len(whole_Q)))
-        weights_P = self.weights_P if scale is None else scale.weights_P
+        scaled_mode, scale_D = (_NO_MODE, np.empty(0)) if scale is None else scale
+        scale_D, first_row = np.ascontiguousarray(scale_D), row_offsets(self.shape)[scaled_mode]
         work_G = 1.0 + np.diff(groups.starts_S[groups.runs_G])
         workers.run(
             [
-                partial(_subtract, *cut, whole_Q, least, mode, groups, weights_P, self._wildcards_P, expanded, less_GQ)
+                partial(
+                    _subtract, *cut, whole_Q, least, mode, groups, scale_D, scaled_mode, first_row, expanded, less_GQ
+                )
                 for cut in workers.ranges_of_equal_work(work_G, _WORTH_A_THREAD / len(whole_Q))
             ]
         )
@@ -356,16 +361,17 @@ def _in_chunks(patterns: int) -> Ints:
 
 @kernel
 def _subtract(
-    first: int, last: int, whole_Q: Floats, least: float, mode: int, groups: _Groups, weights_P: Floats,
-    wildcards_P: Ints, expanded: Expanded, less_GQ: Floats,
+    first: int, last: int, whole_Q: Floats, least: float, mode: int, groups: _Groups, scale_D: Floats, scaled_mode: int,
+    first_row: int, expanded: Expanded, less_GQ: Floats,
 ) -> None:  # fmt: skip
     """Fill `less_GQ` for groups `first` to `last`, some columns at a time; the last ones may be filled twice.
 
     A pattern subtracts weight * prod over all modes but `mode` of (the row it names, or the column sum). Patterns of a
     group with the same wildcards are summed first.
     """
-    members_P, starts_S, runs_G, rows_PN = groups
+    runs_G, starts_S, wildcards_S, rows_PN, _ = groups
     phi_RQ, sums_MQ = expanded
+    weights_P = _scaled(first, last, mode, groups, scale_D, scaled_mode, first_row)
     width, modes = columns_at_once(whole_Q.size), sums_MQ.shape[0]
     sum_L = np.empty(width)
     for start in range(0, whole_Q.size, width):
@@ -374,11 +380,9 @@ def _subtract(
             for lane in range(width):
                 less_GQ[group, column + lane] = whole_Q[column + lane]
             for run in range(runs_G[group], runs_G[group + 1]):
-                wildcards = wildcards_P[members_P[starts_S[run]]]
+                wildcards = wildcards_S[run]
                 named = _named(mode, wildcards, modes)
-                sum_products(
-                    phi_RQ, rows_PN, named, members_P, weights_P, starts_S[run], starts_S[run + 1], column, sum_L
-                )  # fmt: skip
+                sum_products(phi_RQ, rows_PN, named, weights_P, starts_S[run], starts_S[run + 1], column, sum_L)
                 for m in range(modes):
                     if m != mode and (wildcards >> m) & 1:
                         for lane in range(width):
@@ -389,9 +393,27 @@ def _subtract(
                 less_GQ[group, column + lane] = max(less_GQ[group, column + lane], least)
 
 
+@part
+def _scaled(
+    first: int, last: int, mode: int, groups: _Groups, scale_D: Floats, scaled_mode: int, first_row: int
+) -> Floats:
+    """The weights of the patterns of groups `first` to `last`, times the c of the rows that they name."""
+    runs_G, starts_S, wildcards_S, rows_PN, weights_P = groups
+    if scaled_mode < 0:
+        return weights_P
+    scaled_P = np.empty(weights_P.size)
+    for run in range(runs_G[first], runs_G[last]):
+        place = _named(mode, wildcards_S[run], scaled_mode)
+        for i in range(starts_S[run], starts_S[run + 1]):
+            scaled_P[i] = weights_P[i]
+            if (wildcards_S[run] >> scaled_mode) & 1 == 0:
+                scaled_P[i] *= scale_D[rows_PN[i, place] - first_row]
+    return scaled_P
+
+
 @inlined
 def _named(mode: int, wildcards: int, modes: int) -> Any:
-    """How many modes but one are named by a pattern."""
+    """How many of the first `modes` modes, but for one, are named by a pattern."""
     named = np.int64(0)
     for m in range(modes):
         named += np.int64(m != mode and (wildcards >> m) & 1 == 0)

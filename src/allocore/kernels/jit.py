@@ -77,10 +77,14 @@ def _cache_folder(given: str) -> str | None:
 
 def will_be_kept(module: str) -> bool:
     """Whether the kernels of a module are not compiled yet and will be cached on disk once they are."""
+    folder = kernel_folder()
+    return folder is not None and not any(folder.glob(f"*/{module}.*.nbi"))
+
+
+def kernel_folder() -> Path | None:
+    """The folder where compiled kernels are kept, or None if they are not compiled or cannot be kept."""
     folder = _cache_folder(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
-    if folder is None or numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return False
-    return not any(Path(folder).glob(f"*/{module}.*.nbi"))
+    return None if folder is None or numba.config.DISABLE_JIT else Path(folder)  # type: ignore[attr-defined]
 
 
 def _is_writable(folder: Path) -> bool:

@@ -149,11 +149,10 @@ WIDE, NARROW = 32, 8  # columns at a time; a table with fewer has them one by on
 def _summing(columns: int) -> Any:
     @intrinsic
     def sum_in_lanes(
-        typingctx: Any, table: Any, rows: Any, named: Any, which: Any, weights: Any, start: Any, stop: Any, column: Any,
-        out: Any,
-    ) -> Any:  # fmt: skip
+        typingctx: Any, table: Any, rows: Any, named: Any, weights: Any, start: Any, stop: Any, column: Any, out: Any
+    ) -> Any:
         intp = types.intp
-        signature = types.void(table, rows, intp, which, weights, intp, intp, intp, out)
+        signature = types.void(table, rows, intp, weights, intp, intp, intp, out)
         return signature, partial(_emit, columns // _HALF)
 
     return sum_in_lanes
@@ -161,8 +160,8 @@ def _summing(columns: int) -> Any:
 
 def _emit(count: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Sum the columns of `count` vectors: a loop over i, and in it one over the rows of a product."""
-    data = {i: context.make_array(signature.args[i])(context, builder, args[i]).data for i in (3, 4, 8)}
-    kinds, (table, rows, named, _, _, start, stop, column, _) = signature.args, args
+    data = {i: context.make_array(signature.args[i])(context, builder, args[i]).data for i in (3, 7)}
+    kinds, (table, rows, named, _, start, stop, column, _) = signature.args, args
     fma, zeros, one = fused(builder, _DOUBLES), ir.Constant(_DOUBLES, [0.0] * _HALF), ir.Constant(INT64, 1)
     numbers = [ir.Constant(INT64, i) for i in range(count)]
     sums, products = ([cgutils.alloca_once_value(builder, zeros) for _ in numbers] for _ in range(2))
@@ -181,11 +180,10 @@ def _emit(count: int, context: Any, builder: Any, signature: Any, args: Any) -> 
             row = builder.zext(builder.load(next_one), INT64)
             for vector, product in zip(columns_of(row), products, strict=True):
                 builder.store(builder.fmul(builder.load(product), vector), product)
-        which = builder.load(builder.gep(data[3], [i]))
-        weight = spread(builder, builder.load(builder.gep(data[4], [which])), _DOUBLES)
+        weight = spread(builder, builder.load(builder.gep(data[3], [i])), _DOUBLES)
         for product, total in zip(products, sums, strict=True):
             builder.store(builder.call(fma, [weight, builder.load(product), builder.load(total)]), total)
-    target = builder.bitcast(data[8], _DOUBLES.as_pointer())
+    target = builder.bitcast(data[7], _DOUBLES.as_pointer())
     for number, total in zip(numbers, sums, strict=True):
         builder.store(builder.load(total), builder.gep(target, [number]), align=8)
     return context.get_dummy_value()
@@ -193,14 +191,14 @@ def _emit(count: int, context: Any, builder: Any, signature: Any, args: Any) -> 
 
 @part
 def _sum_by_column(
-    table_RQ: Floats, rows_PN: Indices, named: int, which_P: Ints, weights_P: Floats, start: int, stop: int,
-    column: int, out_L: Floats,
+    table_RQ: Floats, rows_PN: Indices, named: int, weights_P: Floats, start: int, stop: int, column: int,
+    out_L: Floats,
 ) -> None:  # fmt: skip
     """The same, column by column and without fused multiply-add: last bits differ."""
     for lane in range(out_L.size):
         out_L[lane] = 0.0
         for i in range(start, stop):
-            product = weights_P[which_P[i]]
+            product = weights_P[i]
             for n in range(named):
                 product *= table_RQ[rows_PN[i, n], column + lane]
             out_L[lane] += product
@@ -218,19 +216,19 @@ def columns_at_once(width: int) -> int:
 
 @part
 def sum_products(
-    table_RQ: Floats, rows_PN: Indices, named: int, which_P: Ints, weights_P: Floats, start: int, stop: int,
-    column: int, out_L: Floats,
+    table_RQ: Floats, rows_PN: Indices, named: int, weights_P: Floats, start: int, stop: int, column: int,
+    out_L: Floats,
 ) -> None:  # fmt: skip
-    """Fill `out_L` with the sum over i from `start` to `stop` of weights_P[which_P[i]] times its `named` rows.
+    """Fill `out_L` with the sum over i from `start` to `stop` of weights_P[i] times its `named` rows.
 
     The sums are those of the columns from `column` on; as many as `columns_at_once` says.
     """
     if named == 0 or out_L.size < NARROW:
-        _sum_by_column(table_RQ, rows_PN, named, which_P, weights_P, start, stop, column, out_L)
+        _sum_by_column(table_RQ, rows_PN, named, weights_P, start, stop, column, out_L)
     elif out_L.size == WIDE:
-        _sum_wide(table_RQ, rows_PN, named, which_P, weights_P, start, stop, column, out_L)
+        _sum_wide(table_RQ, rows_PN, named, weights_P, start, stop, column, out_L)
     else:
-        _sum_narrow(table_RQ, rows_PN, named, which_P, weights_P, start, stop, column, out_L)
+        _sum_narrow(table_RQ, rows_PN, named, weights_P, start, stop, column, out_L)
 
 
 def padded(width: int, multiple: int) -> int:

@@ -111,7 +111,7 @@ def draw_counts(
     spec: Spec, state: State, coords: NDArray[np.int64], rng: np.random.Generator, undirected: Pair | None = None
 ) -> NDArray[np.int64]:
     """Counts of the cells in `coords` (M, n), drawn given the state; those of pairs if ties are `undirected`."""
-    rates_N = np.exp(log_pair_rates_at(state, coords, undirected))
+    rates_N = exp_of(log_pair_rates_at(state, coords, undirected))
     return spec.observation.draw(rates_N, log_odds_at(state, coords), rng)
 
 

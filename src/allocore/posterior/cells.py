@@ -618,6 +618,6 @@ def weighted_expansion(
     odds = odds_of(record.log_odds[chain, draw]) if record.log_odds is not None else np.ones(())
     if mode is None:
         return Expanded(phi_RQ, sums_MQ), None, float(odds)
-    scale = missing.scaled(mode, odds)
+    scale = RowScale(mode, odds)
     sums_MQ[mode] = scaled_sums(phi_RQ[offsets_M[mode] : offsets_M[mode + 1]], mode, scale)
     return Expanded(phi_RQ, sums_MQ), scale, 1.0

@@ -34,7 +34,7 @@ def _at_frozen(spec: Spec, state: State, modes: tuple[int, ...]) -> State:
     frozen_DF, free = _directions(new_DK[:, : len(known.frozen)]), list(range(len(known), new_DK.shape[1]))
     subs_QM, log_core_Q = state.subs_QM.copy(), state.log_core_Q.copy()
     for k in np.unique(state.subs_QM[:, modes]).tolist():
-        cosine_F = _directions(old_DK[:, [k]])[:, 0] @ frozen_DF
+        cosine_F = (_directions(old_DK[:, [k]]) * frozen_DF).sum(axis=0)
         place = int(np.argmax(cosine_F))
         if cosine_F[place] < _SIMILAR and free:
             place = free.pop(0)

@@ -769,10 +769,13 @@ class CountTensor:
         )
 
 
-def trusted_tensor(parts: CanonicalParts) -> CountTensor:
-    """Return a tensor of canonical parts of another: nothing is checked or copied, and the arrays become read-only."""
+def trusted_tensor(parts: CanonicalParts, nnz: int | None = None, total: int | None = None) -> CountTensor:
+    """Return a tensor of canonical parts of another: nothing is checked or copied, and the arrays become read-only.
+
+    Its sizes are given if its cells are not in the parts.
+    """
     tensor = CountTensor.__new__(CountTensor)
-    tensor._set_parts(parts)
+    tensor._set_parts(parts, nnz, total)
     return tensor
 
 

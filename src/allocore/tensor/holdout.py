@@ -7,7 +7,10 @@ training tensor; their cells, zeros included, are the test set. Fibres are drawn
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,14 +24,17 @@ from allocore.tensor.coordinates import (
     check_coordinates,
     check_shape,
     column_keys,
+    coordinate_type,
     locate,
     read_only,
 )
-from allocore.tensor.count_tensor import CountTensor, cells_of, mode_index
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, cells_of, mode_index, trusted_tensor
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels, check_labels, check_mode_names, fit_labels
 from allocore.tensor.missing import WILDCARD, Missing, covered
-from allocore.tensor.undirected import Pair, as_pairs
+from allocore.tensor.sharded import NO_CELLS, ShardedTensor
+from allocore.tensor.shards import SHARDS, new_path, write_shards
+from allocore.tensor.undirected import Pair, as_pairs, in_both_directions
 
 MAX_FIBRES = 20_000_000
 MAX_CELLS = 1_000_000_000
@@ -169,7 +175,14 @@ def training_data(given: object) -> tuple[CountTensor, HeldOut | None]:
     return train, replace(test, coords=coords, shape=train.shape, mode_names=train.mode_names, labels=train.labels)
 
 
-def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed: int = 0) -> Split:
+def hold_out(
+    tensor: object,
+    fraction: float = 0.01,
+    along: int | str = -1,
+    seed: int = 0,
+    *,
+    out: str | os.PathLike[str] | None = None,
+) -> Split:
     """Hold out a random share of the fibres along one mode.
 
     Parameters
@@ -184,6 +197,9 @@ def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed
         directions; along one of their ends, single cells are held out.
     seed : int, default 0
         The seed of the draw: a whole number of at least 0.
+    out : str or path-like, optional
+        A new folder, ending in .zarr, for the training tensor, which is then a `ShardedTensor`. The cells of a tensor
+        in shards are read part by part. Without `out`, all of them are read into memory.
 
     Returns
     -------
@@ -199,7 +215,7 @@ def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed
     >>> len(split.test), len(split.test.positive)
     (120960, 1683)
     """
-    tensor = as_tensor(tensor)
+    tensor, target = as_tensor(tensor), None if out is None else new_path(out, "out")
     m: int | None = mode_index(tensor, along, "along")
     if m in (tensor.undirected_modes or ()):
         m = None
@@ -214,12 +230,31 @@ def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed
     if m is not None:
         fibres = np.insert(fibres, m, WILDCARD, axis=0)
     held_out = Missing(fibres.T, tensor.shape)
-    test = _cells(tensor, held_out.patterns, m)
+    parts = [(tensor.coords, tensor.counts)] if target is None else tensor._fibre_parts()[1]
+    test = _cells(tensor, parts, held_out.patterns, m)
     if len(test) == 0:
         raise InputError("fraction", fraction, "must be larger: all cells of the drawn fibres are missing already")
     if int(test.counts.sum()) == tensor.total:
         raise InputError("fraction", fraction, "must be smaller: it leaves no positive count to train on")
-    return Split(tensor.with_missing(held_out), test)
+    return Split(tensor.with_missing(held_out) if target is None else _written(tensor, held_out, target), test)
+
+
+def _written(tensor: CountTensor, held_out: Missing, target: Path) -> ShardedTensor:
+    """Write the tensor without the held-out cells, part by part."""
+    pair = tensor.undirected_modes
+    added = held_out if pair is None else in_both_directions(held_out, pair)
+
+    def kept() -> Iterator[tuple[Integers, Int64s]]:
+        for coords, counts in tensor._fibre_parts()[1]:
+            seen_N = ~covered(coords, added)
+            yield coords[:, seen_N], counts[seen_N]
+
+    missing = tensor.missing.union(added)
+    described = CanonicalParts(*NO_CELLS, tensor.shape, tensor.mode_names, tensor.labels, missing, tensor.report, pair)
+    sizes = np.array([(counts.size, counts.sum()) for _, counts in kept()]).sum(axis=0).tolist()
+    shards = tensor.shards if isinstance(tensor, ShardedTensor) else SHARDS
+    write_shards(target, trusted_tensor(described, *sizes), tensor._fibre_parts()[0], kept(), shards)
+    return ShardedTensor(target)
 
 
 def _missing_fibres(tensor: CountTensor, along: int | None) -> Missing:
@@ -280,20 +315,21 @@ def _draw_fibres(rng: np.random.Generator, missing_fibres: Missing, number: int,
     return found[:, :number]
 
 
-def _cells(tensor: CountTensor, fibres: Int64s, along: int | None) -> HeldOut:
-    """Return the observed cells of some sorted fibres with their counts, fibre after fibre."""
+def _cells(tensor: CountTensor, parts: Iterable[tuple[Integers, Int64s]], fibres: Int64s, along: int | None) -> HeldOut:
+    """Return the observed cells of some sorted fibres, fibre after fibre, with the counts that the parts have."""
     length = 1 if along is None else tensor.shape[along]
-    coords = np.repeat(fibres.T.astype(tensor.coords.dtype), length, axis=1)
+    coords: Integers = np.repeat(fibres.T.astype(coordinate_type(tensor.shape)), length, axis=1)
     if along is not None:
         coords[along] = np.tile(np.arange(length), len(fibres))
     others = [m for m in range(tensor.ndim) if m != along]
-    known, keys = column_keys([tensor.shape[m] for m in others], fibres[:, others].T, tensor.coords[others])
-    # Looking for the fibre of each non-zero is much less work than looking for the count of each cell.
-    fibre = locate(keys, known)
-    inside = np.flatnonzero(fibre >= 0)
     counts = np.zeros(coords.shape[1], dtype=np.int64)
-    place = fibre[inside] if along is None else fibre[inside] * length + tensor.coords[along, inside]
-    counts[place] = tensor.counts[inside]
+    for coords_of_part, counts_of_part in parts:
+        known, keys = column_keys([tensor.shape[m] for m in others], fibres[:, others].T, coords_of_part[others])
+        # Looking for the fibre of each non-zero is much less work than looking for the count of each cell.
+        fibre = locate(keys, known)
+        inside = np.flatnonzero(fibre >= 0)
+        place = fibre[inside] if along is None else fibre[inside] * length + coords_of_part[along, inside]
+        counts[place] = counts_of_part[inside]
     if len(tensor.missing):
         observed = np.flatnonzero(~covered(coords, tensor.missing))
         coords, counts = coords.take(observed, axis=1), counts[observed]
