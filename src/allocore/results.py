@@ -902,7 +902,7 @@ class Posterior:
         >>> graph = post.to_networkx("expected", modes=["origin", "carrier"], least=100)
         >>> graph
         <networkx.classes.digraph.DiGraph object at ...>
-        >>> sorted(graph["EWR"]["UA"])
+        >>> sorted(graph["EWR Newark"]["United Air Lines"])
         ['observed', 'weight']
         """
         from allocore.classes.graphs import graph_of

@@ -413,5 +413,5 @@ def test_arviz_compares_models_by_single_cells_and_refuses_the_total(planted, tr
 def test_what_the_log_likelihood_cannot_be_of_is_refused(post):
     with refused("log_likelihood", "held-out", "the run has none"):
         post.to_datatree(log_likelihood="held-out")
-    with refused("log_likelihood", "all", "must be None or one of"):
+    with refused("log_likelihood", "all", "must be one of held-out, cells"):
         post.to_datatree(log_likelihood="all")

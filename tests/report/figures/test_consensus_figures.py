@@ -191,7 +191,7 @@ def test_the_mass_of_the_consensus_has_a_band_and_marks_only_what_is_reached():
     assert texts(whole, "classes with level") == ["2 classes have 50%", "4 classes have 95%"]
     held = with_summary(post, share_C=np.array([0.4, 0.3, 0.1, 0.05]))
     assert texts(figures.mass(held).axes[0], "classes with level") == ["2 classes have 50%"]
-    assert figures.mass(held).axes[0].get_title(loc="left") == "Consensus of 4 chains, 12 draws; all 4 classes have 85%"
+    assert figures.mass(held).axes[0].get_title(loc="left") == "Consensus of 4 chains, 12 draws; 4 classes have 85%"
     assert not artists(figures.mass(post, draw=0).axes[0], "band")
 
 

@@ -259,7 +259,7 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
         plot.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         plot.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
         plot.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
-        together = "the class has" if number == 1 else f"all {number} classes have"
+        together = "the class has" if number == 1 else f"{number} classes have"
         together = f"; {together} {share[-1]:.0%}" if summary.is_consensus else ""
         plot.set_title(source_words(summary) + together, loc="left", **style.NOTE, pad=4)
         banded = ""
