@@ -607,7 +607,7 @@ def _settings_of(plan: Plan) -> dict[str, Any]:
     if plan.full is not None:
         plan = replace(plan, schedule=plan.full.schedule, chains=plan.full.chains)
     settings = {**vars(plan.spec), **RunSize.settings_of(plan), "seed": plan.seed, "rank": plan.spec.budget}
-    settings["modes"] = modes_of(plan.spec, plan.tensor) or None
+    settings["modes"] = modes_of(plan.spec.exposures, plan.spec.known, plan.tensor) or None
     if plan.spec.infer_budget:
         settings |= {"budget": "infer", "max_budget": plan.spec.budget}
     return settings

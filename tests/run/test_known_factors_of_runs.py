@@ -1,10 +1,12 @@
 """Fits with seeded and frozen factors, from settings to the disk and back, and what follows a fit."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import allocore as ac
 from support.errors import refused
@@ -85,6 +87,33 @@ def test_a_run_on_disk_has_its_known_factors_and_goes_on_with_them(frozen, tmp_p
     table = longer.get_params()["modes"]["action"]
     assert list(table.frozen.columns) == ["talk", "war"]
     assert table.seeds == {"help": ["aid"]}
+
+
+def test_chains_on_an_executor_have_the_same_known_factors_and_draws(frozen):
+    post, _, modes = frozen
+    with ThreadPoolExecutor(2) as workers:
+        there = fit(modes, executor=workers)
+    assert there.record.spec == post.record.spec
+    np.testing.assert_array_equal(there.core_values, post.core_values)
+
+
+def test_a_comparison_fits_known_factors_and_goes_on_with_them(tmp_path, frozen, monkeypatch):
+    monkeypatch.setattr("allocore.comparison.compare.write", lambda *_: None)
+    short = {"burn_in": 4, "draws": 2, "thin": 1, "chains": 1, "likelihood": "poisson"}
+    model = ac.AlloCore(4, modes=frozen[2], **short)
+    how = {"splits": 1, "hold_out": 0.1, "along": "month", "out": tmp_path}
+    with ThreadPoolExecutor(1) as here:
+        found, again = (ac.compare(Y, {"known": model}, executor=here, **how) for _ in range(2))
+    pd.testing.assert_frame_equal(again.table, found.table)
+    (row,) = found.table.to_dict("records")
+    split = ac.hold_out(Y, 0.1, along="month", seed=0)
+    post = clone(model).set_params(seed=0, threads=1, progress=False).fit(split).posterior_
+    assert row["log_ppd"] == pytest.approx(post.evaluate().table.loc["model", "log_ppd"])
+    assert row["core_shape"] == "4x4x4"
+    with refused("models"):
+        ac.compare(Y, {"known": clone(model).set_params(modes={"action": ac.Mode(seeds={"help": "aid"})})}, **how)
+    with refused("seeds"):
+        ac.compare(Y, {"known": ac.AlloCore(1, modes={"action": ac.Mode(seeds=SEEDS)})}, **how)
 
 
 def test_a_repeated_fit_with_other_seeds_is_refused(tmp_path):

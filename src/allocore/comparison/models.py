@@ -18,10 +18,25 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
+import pandas as pd
+
+from allocore.classes.frozen import frozen_tables
 from allocore.errors import Described, InputError, whole_number
 from allocore.estimators import CP, AlloCore, Estimator, GibbsEstimator, NNTuck, RunSize, Tucker, whole_core
 from allocore.gibbs import SAMPLER_VERSION
-from allocore.model.modes import Mode, concentrations_given, core_shape_given, exposures_of, modes_given, tied_given
+from allocore.model.known import KnownFactors
+from allocore.model.modes import (
+    Mode,
+    check_known,
+    concentrations_given,
+    core_shape_given,
+    exposures_of,
+    known_given,
+    modes_given,
+    modes_of,
+    tied_given,
+    with_free_factors,
+)
 from allocore.model.spec import (
     LikelihoodName,
     check_counts,
@@ -98,10 +113,10 @@ class Job:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The settings as arguments of the estimator: the weights of modes are in `Mode`s."""
+        """The settings as arguments of the estimator: what is known of modes is in `Mode`s."""
         known = dict(self.settings)
         if known.get("modes") is not None:
-            known["modes"] = {mode: Mode(exposure=weights) for mode, weights in known["modes"]}
+            known["modes"] = {name: _mode_of(dict(plain)) for name, plain in known["modes"]}
         return known
 
     def new_estimator(self, threads: int) -> Any:
@@ -248,19 +263,47 @@ def _core_with_factors(
     estimator: Estimator, tensor: CountTensor, core: tuple[int, ...] | None, budget: int
 ) -> tuple[int, ...]:
     """Return the core at a budget, with the numbers of factors of single modes that the estimator sets."""
-    given = modes_given(estimator.modes, tensor) if isinstance(estimator, GibbsEstimator) else {}
+    given, known = _modes_of(estimator, tensor) if isinstance(estimator, GibbsEstimator) else ({}, ())
     if isinstance(estimator, CP) and any(mode.factors is not None for mode in given.values()):
         raise InputError("modes", estimator.modes, "must have no numbers of factors for CP: each budget is its own")
     found = core_shape_given(given, tensor.ndim, core, budget)
-    return (budget,) * tensor.ndim if found is None else _fitting_core(found, tensor)
+    sizes = core_shape_for(tensor.shape, budget, found)
+    check_known(known, sizes, tensor.mode_names)
+    return sizes
+
+
+def _modes_of(estimator: GibbsEstimator, tensor: CountTensor) -> tuple[dict[int, Mode], tuple[KnownFactors, ...]]:
+    """The settings of single modes, with the number of factors that follows from `free`, and their known factors."""
+    given, tied = modes_given(estimator.modes, tensor), tied_given(estimator.tied, tensor)
+    known = known_given(given, frozen_tables(given, tensor), tensor, tied)
+    return with_free_factors(given, known, tied), known
+
+
+def _plain(mode: Mode) -> tuple[tuple[str, Any], ...]:
+    """What is known of a mode as JSON can have it."""
+    seeds = None if mode.seeds is None else tuple(mode.seeds.items())
+    frozen = None
+    if mode.frozen is not None:
+        columns = [mode.frozen[name].tolist() for name in mode.frozen.columns]
+        frozen = mode.frozen.index.tolist(), mode.frozen.columns.tolist(), columns
+    return ("exposure", mode.exposure), ("seeds", seeds), ("seed_weight", mode.seed_weight), ("frozen", frozen)
+
+
+def _mode_of(plain: dict[str, Any]) -> Mode:
+    """The mode of which `_plain` made this."""
+    seeds, frozen = plain["seeds"], plain["frozen"]
+    if frozen is not None:
+        labels, names, columns = frozen
+        frozen = pd.DataFrame(dict(zip(names, columns, strict=True)), index=list(labels))
+    return Mode(**plain | {"seeds": None if seeds is None else dict(seeds), "frozen": frozen})
 
 
 def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[str, Any], ...]:
     given = estimator.get_params()
     if isinstance(estimator, GibbsEstimator):
-        known = modes_given(given["modes"], tensor)
-        weights = zip(tensor.mode_names, exposures_of(known, tensor), strict=True)
-        given["modes"] = tuple((name, weights_D) for name, weights_D in weights if weights_D) or None
+        modes, known = _modes_of(estimator, tensor)
+        found = modes_of(exposures_of(modes, tensor), known, tensor)
+        given["modes"] = tuple((name, _plain(mode)) for name, mode in found.items()) or None
         # All models get the same effort, so what grows in a fit keeps its first size here.
         if estimator.quick:
             raise InputError("quick", True, "must be False in a comparison: fix the same `sweeps` and `chains` instead")
@@ -268,7 +311,7 @@ def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[
         given |= {**fixed, **vars(size.schedule), "chains": size.chains}
         given["likelihood"] = likelihood_for(given["likelihood"], tensor.max, given["dispersion_by"])
         check_counts(given["likelihood"], tensor.max)
-        given["e0"] = concentrations_for(tensor.ndim, concentrations_given(known, tensor.ndim, given["e0"]))
+        given["e0"] = concentrations_for(tensor.ndim, concentrations_given(modes, tensor.ndim, given["e0"]))
         if given["dispersion_by"] is not None:
             given["dispersion_by"] = tensor.mode_names[tensor.mode(given["dispersion_by"])]
         if (tied := tied_given(given["tied"], tensor)) is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, Described, InputError, whole_number
 from allocore.model.known import LEAST_SHARE, SEED_WEIGHT, KnownFactors
-from allocore.model.spec import Spec, check_weights, concentrations_for, positive
+from allocore.model.spec import check_weights, concentrations_for, positive
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import LabelRows, ModeLabels, did_you_mean, matching_rows
 
@@ -201,11 +201,14 @@ def with_free_factors(
     return found
 
 
-def modes_of(spec: Spec, tensor: CountTensor) -> dict[str, Mode]:
+def modes_of(
+    exposures: Sequence[Sequence[float]], known_factors: Sequence[KnownFactors], tensor: CountTensor
+) -> dict[str, Mode]:
     """The settings of single modes from which exposures, seeds and frozen factors came; frozen ones as a table."""
     found = {}
     for mode, name in enumerate(tensor.mode_names):
-        weights_D, known = spec.exposure(mode), spec.known_in(mode)
+        weights = tuple(exposures[mode]) if exposures else ()
+        known = known_factors[mode] if known_factors else KnownFactors()
         seeds, frozen = None, None
         if known.seeds:
             pairs = zip(known.names[len(known.frozen) :], known.seeds, strict=True)
@@ -215,9 +218,8 @@ def modes_of(spec: Spec, tensor: CountTensor) -> dict[str, Mode]:
 
             columns = dict(zip(known.names, known.frozen, strict=False))
             frozen = pd.DataFrame(columns, index=list(map(str, tensor.labels[mode])))
-        if weights_D is not None or known:
-            exposure = None if weights_D is None else tuple(weights_D.tolist())
-            found[name] = Mode(exposure=exposure, seeds=seeds, seed_weight=known.seed_weight, frozen=frozen)
+        if weights or known:
+            found[name] = Mode(exposure=weights or None, seeds=seeds, seed_weight=known.seed_weight, frozen=frozen)
     return found
 
 
