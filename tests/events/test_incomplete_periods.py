@@ -70,12 +70,6 @@ def test_with_many_events_a_day_a_period_with_few_days_is_incomplete():
     assert read(dates, each=20, unobserved="2024-02").incomplete == {"2024-03": (0, 31)}
 
 
-def test_a_few_dates_with_many_events_are_not_whole_months():
-    clusters = [*days("2024-01-04", "2024-01-09"), *days("2024-02-13", "2024-02-18"), *days("2024-03-25", "2024-03-29")]
-    assert set(read(clusters, each=32).incomplete) == {"2024-01", "2024-02", "2024-03"}
-    assert read(clusters).incomplete == {}  # with one event a date, days without any say nothing
-
-
 def test_an_incomplete_period_is_a_finding_and_a_warning():
     with pytest.warns(UserWarning, match="2024-03"):
         Y = ac.read_events(table(CUT), modes=["store", "item"], time="day")

@@ -2,9 +2,8 @@
 
 The gaps from one date to the next say how often events are dated: every day, on weekdays, once a week. Data begin late
 in their first period, or end early in their last, if the days left over are longer than almost all gaps: by chance that
-happens once in a hundred times. In data with many events on most dates, a period is also incomplete if it has events on
-few of its days or none, such as a month of which one daily file was read. In sparse data, days without events say
-nothing.
+happens once in a hundred times. In data with many events a day, a period is also incomplete if it has events on few of
+its days or none, such as a month of which one daily file was read. In sparse data, days without events say nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from allocore.tensor.calendar import period_dates
 
 _LEAST_DATES, _LEAST_GAPS = 5, 9  # fewer say little about the usual gap, and about long ones
 _LONG = 0.99  # the quantile of the gaps
-_MANY_ROWS = 10  # of a date; then a day without any was not observed
+_MANY_ROWS = 10  # a day; then a day without any was not observed
 _COMPLETE = 0.95  # the share of its days that a complete period has: all but one of a month, all of a week
 
 
@@ -37,7 +36,7 @@ def incomplete_periods(
         return {}
     dates = list(rows)
     long = float(np.quantile(_gaps(dates), _LONG, method="lower")) if len(dates) > _LEAST_GAPS else np.inf
-    many = float(np.median(list(rows.values()))) >= _MANY_ROWS
+    many = sum(rows.values()) >= _MANY_ROWS * ((dates[-1] - dates[0]).days + 1)
     numbers = np.array([each.toordinal() for each in dates])
     found = {}
     for label in labels:

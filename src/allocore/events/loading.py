@@ -129,8 +129,6 @@ class RowSelection:
 
 def keys_for(dedup: str, form: Format | None, modes: tuple[Mode, ...], columns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns that distinguish events, in addition to a date that is a mode."""
-    if dedup not in ("none", "story", "day"):
-        raise InputError("dedup", dedup, "must be 'none', 'story' or 'day'")
     if dedup == "none":
         return ()
     fallbacks = {mode.column: mode.fallback for mode in form.modes} if form else {}

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 
 from allocore._text import first_few
-from allocore.errors import NO_VALUE, InputError, StoreError, check_choice, whole_number
+from allocore.errors import NO_VALUE, InputError, StoreError, as_list, check_choice, check_flags, whole_number
 from allocore.events.cells import CellOptions, LabelTemplate, RowTally, count_rows
 from allocore.events.formats import FORMATS, Format, Mode, likely_columns
 from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_for
@@ -36,6 +36,7 @@ from allocore.tensor.sql import connect, first_sentence, literal
 Modes = Sequence[str] | Mapping[str, str]
 Incomplete = Literal["keep", "drop", "exposure"]
 _MEMORY = "2GB"
+_MODES = "must be a list of columns or a dict from modes to columns"
 _MIN_COMMON_LABELS = 5  # with fewer, two modes may have the same labels by chance
 _MIN_DATES = 32  # fewer dates may be meant as they are, such as the days of a month
 _DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?", re.DOTALL)
@@ -169,10 +170,11 @@ def read_events(
         raise InputError("shards", shards, "needs `out`, the folder to write the tensor to")
     target = None if out is None else new_path(out, "out")
     number = SHARDS if shards is None else whole_number("shards", shards)
-    check_choice("format", format, ("auto", *FORMATS))
-    check_choice("diagonal", diagonal, ("missing", "drop", "keep"))
-    check_choice("on_error", on_error, ("raise", "drop"))
-    check_choice("incomplete", incomplete, ("keep", "drop", "exposure"))
+    _check_words(format, dedup, diagonal, on_error, incomplete)
+    _check_columns(time, count, header)
+    modes = _names("modes", modes, _MODES)
+    shared_modes = _names("shared_modes", shared_modes, "must be a list of modes")
+    undirected = _names("undirected", undirected, "must be two modes")
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
     source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
@@ -214,8 +216,9 @@ def read_events(
         if on_error == "raise":
             raise_first_bad_row(connection, table, selection, loaded.rejects)
         orders = table.orders(chosen) if isinstance(table, FrameTable) else {}
-        by_days = exposure is not None
-        options = CellOptions(length, shared, diagonal, least, unobserved, incomplete, by_days, template, orders, pair)
+        options = CellOptions(
+            length, shared, diagonal, least, unobserved, incomplete, exposure is not None, template, orders, pair
+        )
         counted, tally = count_rows(connection, selection, options, loaded)
         how = {"format": format, "modes": modes, "time": time, "count": count, "header": header, "where": where}
         reading = _reading(**how, dedup=dedup, diagonal=diagonal, **_weights_of(exposure, incomplete))
@@ -234,6 +237,32 @@ def read_events(
         if finding.kind == "data-as-names" or (finding.kind == "incomplete-periods" and incomplete == "keep"):
             warnings.warn(sentence(finding), stacklevel=2)
     return tensor
+
+
+def _check_words(format: str, dedup: str, diagonal: str, on_error: str, incomplete: str) -> None:
+    check_choice("format", format, ("auto", *FORMATS))
+    check_choice("dedup", dedup, ("none", "story", "day"))
+    check_choice("diagonal", diagonal, ("missing", "drop", "keep"))
+    check_choice("on_error", on_error, ("raise", "drop"))
+    check_choice("incomplete", incomplete, ("keep", "drop", "exposure"))
+
+
+def _check_columns(time: object, count: object, header: object) -> None:
+    check_flags(header=header)
+    for argument, column in {"time": time, "count": count}.items():
+        if not isinstance(column, str | None):
+            raise InputError(argument, column, "must be the name of a column")
+
+
+def _names(argument: str, given: Any, rule: str) -> Any:
+    """Return the names that are given as a list, or as a dict from names to names; None and a text as they are."""
+    if given is None or isinstance(given, str):
+        return given
+    found = dict(given) if isinstance(given, Mapping) else as_list(argument, given, rule)
+    names = [*found, *found.values()] if isinstance(found, dict) else found
+    if not all(isinstance(name, str | int) for name in names):
+        raise InputError(argument, given, rule)
+    return found
 
 
 def _asking_whether_undirected(tensor: CountTensor) -> CountTensor:
@@ -343,7 +372,7 @@ def _modes_of_columns(
     modes: Modes, form: Format | None, columns: tuple[str, ...], time: str | None
 ) -> tuple[Mode, ...]:
     if isinstance(modes, str):
-        raise InputError("modes", modes, "must be a list of columns or a dict from modes to columns")
+        raise InputError("modes", modes, _MODES)
     pairs = list(modes.items()) if isinstance(modes, Mapping) else [(name, name) for name in modes]
     known = {each.name: each for each in form.modes} if form else {}
     by_column = {each.column: each for each in form.modes} if form else {}
