@@ -97,6 +97,14 @@ def test_chains_on_an_executor_have_the_same_known_factors_and_draws(frozen):
     np.testing.assert_array_equal(there.core_values, post.core_values)
 
 
+def test_a_tensor_in_shards_is_fitted_with_the_same_known_factors_and_draws(frozen, tmp_path):
+    post, _, modes = frozen
+    Y.save(tmp_path / "y.zarr", shards=3)
+    there = fit(modes, Y=ac.load_tensor(tmp_path / "y.zarr"))
+    assert there.record.spec == post.record.spec
+    np.testing.assert_array_equal(there.core_values, post.core_values)
+
+
 def test_a_comparison_fits_known_factors_and_goes_on_with_them(tmp_path, frozen, monkeypatch):
     monkeypatch.setattr("allocore.comparison.compare.write", lambda *_: None)
     short = {"burn_in": 4, "draws": 2, "thin": 1, "chains": 1, "likelihood": "poisson"}

@@ -18,12 +18,14 @@ import allocore.gibbs.sweep as sweep_module
 import allocore.gibbs.tied as tied_module
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
+from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.known import KnownFactors
 from allocore.model.simulate import draw_counts, first_state, prior_state
 from allocore.model.spec import Spec
 from allocore.tensor.missing import Missing
+from allocore.tensor.undirected import in_both_directions
 from support import cases
 from support.evidence import corrected, summaries
 
@@ -45,7 +47,7 @@ OTHERS = {
     "known": Spec(2, (2, 2, 2), **LEARNED, known=KNOWN),
 }
 WEIGHTS = ((0.4, 1.0, 2.5), (), (3.0, 0.5))
-KNOWN = {
+WEIGHTED = {
     "weights": Spec(2, (2, 2, 2), **PRIORS, exposures=WEIGHTS),
     "weights-bursts": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, exposures=WEIGHTS),
 }
@@ -54,6 +56,10 @@ HEAVY = Spec(2, (2, 2, 2), **PRIORS, exposures=((5.0, 8.0, 4.0), (), ()))
 TIED = {
     "tied": Spec(3, (2, 2, 2), **PRIORS, tied=(0, 1)),
     "tied-bursts": Spec(3, (2, 2, 2), **LEARNED, **BURSTS, tied=(0, 1)),
+}
+UNDIRECTED = {
+    "undirected": Spec(2, (2, 2, 2), **PRIORS),
+    "undirected-tied-bursts": Spec(3, (2, 2, 2), **LEARNED, **BURSTS, tied=(0, 1)),
 }
 BURN_IN, DRAWS, THIN = 60, 15, 8
 
@@ -69,17 +75,19 @@ def posterior_of(layout, spec, seed, rng):
     return kept
 
 
-def ranks(missing, data_sets, spec=SPEC, seed=0):
+def ranks(missing, data_sets, spec=SPEC, seed=0, undirected=None):
     """The rank of the truth among the draws, (data sets, quantities); ties (counts of factors) are broken at random."""
     rng = np.random.default_rng(seed)
     cells = np.indices(SHAPE).reshape(len(SHAPE), -1)
     cells = np.ascontiguousarray(cells[:, ~missing.contains(cells)])
+    if undirected is not None:
+        cells = np.ascontiguousarray(cells[:, cells[undirected[0]] < cells[undirected[1]]])
     found = []
     with Workers(1) as workers:
         for number in range(data_sets):
             truth = prior_state(spec, SHAPE, rng)
-            counts = draw_counts(spec, truth, cells, rng)
-            layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers)
+            counts = draw_counts(spec, truth, cells, rng, undirected)
+            layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers, undirected)
             states = [cases.naive_of(truth), *posterior_of(layout, spec, number, rng)]
             values = summaries(states)
             below = (values[1:] < values[0]).sum(axis=0)
@@ -100,6 +108,7 @@ def evidence_against_uniformity(rank_table):
 
 NONE = Missing(np.empty((0, 3), dtype=int), SHAPE)
 SOME = Missing([(0, 0, None), (1, 1, None), (None, 2, 1)], SHAPE)
+PAIRS = in_both_directions(Missing([(0, 2, None), (0, 1, 1)], SHAPE), (0, 1))
 LOOPS = Missing([*((v, v, None) for v in range(3)), (None, 2, 1)], SHAPE)  # tied modes need the whole diagonal
 
 
@@ -113,9 +122,9 @@ def test_the_truth_ranks_uniformly_with_other_likelihoods_and_learned_concentrat
     assert evidence_against_uniformity(ranks(SOME, 200, OTHERS[name])) > 1e-3
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", WEIGHTED)
 def test_the_truth_ranks_uniformly_with_exposures(name):
-    assert evidence_against_uniformity(ranks(SOME, 200, KNOWN[name])) > 1e-3
+    assert evidence_against_uniformity(ranks(SOME, 200, WEIGHTED[name])) > 1e-3
 
 
 def test_a_weight_forgotten_in_the_exposure_of_one_mode_spoils_the_ranks(monkeypatch):
@@ -131,6 +140,18 @@ def test_a_weight_forgotten_in_the_exposure_of_one_mode_spoils_the_ranks(monkeyp
 @pytest.mark.parametrize("name", TIED)
 def test_the_truth_ranks_uniformly_with_tied_modes(name):
     assert evidence_against_uniformity(ranks(LOOPS, 200, TIED[name])) > 1e-3
+
+
+@pytest.mark.parametrize("name", UNDIRECTED)
+def test_the_truth_ranks_uniformly_with_undirected_ties(name):
+    assert evidence_against_uniformity(ranks(PAIRS, 200, UNDIRECTED[name], undirected=(0, 1))) > 1e-3
+
+
+def test_a_missing_pair_that_is_counted_in_one_direction_spoils_the_ranks(monkeypatch):
+    one_way = SignedPatterns.of(Missing(PAIRS.patterns[PAIRS.patterns[:, 0] <= PAIRS.patterns[:, 1]], SHAPE))
+    right = Layout.of_cells
+    monkeypatch.setattr(Layout, "of_cells", lambda *given: replace(right(*given), missing=one_way))
+    assert evidence_against_uniformity(ranks(PAIRS, 120, UNDIRECTED["undirected"], undirected=(0, 1))) < 1e-6
 
 
 def test_a_role_that_is_forgotten_in_the_exposure_spoils_the_ranks(monkeypatch):
