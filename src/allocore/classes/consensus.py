@@ -25,7 +25,15 @@ from allocore.classes.networks import Modes
 from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
 from allocore.classes.reproducibility import LEAST_CHAINS, Reproducibility, judge_reproducibility
-from allocore.classes.summary import ClassSummary, Support, factor_names, factors_in_use, profiles_of, shown_modes
+from allocore.classes.summary import (
+    ClassSummary,
+    Support,
+    factor_names,
+    factors_in_use,
+    profiles_of,
+    shown_modes,
+    unused_factors,
+)
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
 from allocore.errors import InputError, check_flags, place_of, whole_number
@@ -593,9 +601,9 @@ class Consensus:
         -------
         pandas.DataFrame
             Profiles have the columns `class`, `name`, `mode`, `label`, `share`, `median`, `low` and `high`. Factors
-            have `mode`, `factor`, `label` and the same numbers; `<mode>_factor` of a class refers to them, and a shared
-            factor is shown as its largest class has it. Classes have the columns of `classes`, with `<mode>_shared` as
-            text such as "1 4 7". Labels are texts, in the order of the tensor.
+            have `mode`, `factor`, its `name`, `label` and the same numbers; `<mode>_factor` of a class refers to them,
+            and a shared factor is shown as its largest class has it. Classes have the columns of `classes`, with
+            `<mode>_shared` as text such as "1 4 7". Labels are texts, in the order of the tensor.
 
         Examples
         --------
@@ -711,17 +719,6 @@ def _findings(record: Record, found: Estimates) -> Iterator[Finding]:
         yield Finding("similar-classes", values={"share": alike})
     if differ >= _MENTIONED:
         yield Finding("other-classes", values={"share": differ, "chains": chains})
-    yield from _unused(record, found)
+    if found.known is not None:
+        yield from unused_factors(record.spec, record.tensor.mode_names, found.known)
     yield from inferred_budget(record)
-
-
-def _unused(record: Record, found: Estimates) -> Iterator[Finding]:
-    """The seeded and frozen factors of each mode that no class has."""
-    if found.known is None:
-        return
-    for mode, known in enumerate(record.spec.known):
-        used = set(found.known[:, record.spec.sharing(mode)].ravel().tolist())
-        unused = [name for k, name in enumerate(known.names) if k not in used]
-        if unused and mode == record.spec.sharing(mode)[0]:
-            values = {"names": unused, "mode": record.tensor.mode_names[mode]}
-            yield Finding("unused-factors", values=values)

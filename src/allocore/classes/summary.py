@@ -10,7 +10,7 @@ share of its expected count in each row, over the observed cells. Its *factor* i
 that sum to one over the observed rows. The two differ only if cells are missing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
@@ -374,6 +374,15 @@ def factor_names(spec: Spec, location_CM: Ints | None) -> tuple[tuple[str, ...],
     return tuple(
         tuple(names.get(k, "") for k in column) for names, column in zip(named, location_CM.T.tolist(), strict=False)
     )
+
+
+def unused_factors(spec: Spec, mode_names: Sequence[str], location_CM: Ints) -> Iterator[Finding]:
+    """Yield a finding for each mode with seeded or frozen factors that no class has, given where the classes are."""
+    for mode, known in enumerate(spec.known):
+        used = set(location_CM[:, spec.sharing(mode)].ravel().tolist())
+        unused = [name for k, name in enumerate(known.names) if k not in used]
+        if unused and mode == spec.sharing(mode)[0]:
+            yield Finding("unused-factors", values={"names": unused, "mode": mode_names[mode]})
 
 
 def factors_in_use(
