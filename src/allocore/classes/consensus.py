@@ -165,12 +165,12 @@ def _matched_estimates(
 
 
 def _known(location_NCM: NDArray[np.int32], spec: Spec) -> Ints:
-    """The known factor of each class in each mode: that which it has in at least half of the draws that hold it."""
+    """The known factor of each class in each mode: that which it has in most of the draws that hold it."""
     known_CM = np.full(location_NCM.shape[1:], -1, dtype=np.int64)
     held_C = (location_NCM[:, :, 0] >= 0).sum(axis=0)
     for mode, known in enumerate(spec.known):
         for k in range(len(known)):
-            known_CM[(location_NCM[:, :, mode] == k).sum(axis=0) >= _SHARED * np.maximum(held_C, 1), mode] = k
+            known_CM[(location_NCM[:, :, mode] == k).sum(axis=0) > held_C / 2, mode] = k
     return known_CM
 
 

@@ -21,7 +21,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import Output, in_options
-from allocore.errors import NO_VALUE, InputError, check_choice, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, check_choice, whole_number
 from allocore.estimators import PUBLISHED
 from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive, whole_name
 from allocore.progress import set_log, waiting
@@ -405,8 +405,11 @@ def exposure_in(path: Path) -> "pd.Series[Any]":
         rule = f"must have two columns, labels and weights, and it has {frame.shape[1]}"
         raise InputError("exposure", str(path), rule)
     _check_whole(frame, path, "exposure")
-    labels, weights = frame.iloc[:, 0], frame.iloc[:, 1]
-    return pd.Series(weights.tolist(), index=labels.astype(str), dtype=object)
+    labels, weights = frame.iloc[:, 0], pd.to_numeric(frame.iloc[:, 1], errors="coerce")
+    if weights.isna().any():
+        label, text = frame.iloc[int(weights.isna().argmax())]
+        raise InputError("exposure", Described(f"{text!r} for {str(label)!r}"), "must be a number")
+    return pd.Series(weights.to_numpy(float), index=labels.astype(str))
 
 
 def _check_whole(frame: "pd.DataFrame", path: Path, argument: str) -> None:

@@ -280,7 +280,7 @@ def checked_exposure(exposure: Any, labels: ModeLabels, name: str) -> NDArray[np
         weights_D = np.asarray(exposure, dtype=np.float64)
     except (TypeError, ValueError):
         rule = f"must be numbers, one for each label of mode {name!r}, or a mapping from labels to numbers"
-        raise InputError("exposure", _first_text(exposure, labels), rule) from None
+        raise InputError("exposure", exposure, rule) from None
     if weights_D.shape != (len(labels),):
         given = Described(f"{len(weights_D)} weights" if weights_D.ndim == 1 else f"of shape {weights_D.shape}")
         raise InputError(
@@ -288,18 +288,6 @@ def checked_exposure(exposure: Any, labels: ModeLabels, name: str) -> NDArray[np
         )
     check_weights(weights_D, labels)
     return weights_D
-
-
-def _first_text(exposure: Any, labels: ModeLabels) -> Any:
-    """The first of some weights that is no number, with its label; or all of them, if they are not by label."""
-    if not isinstance(exposure, Sequence) or isinstance(exposure, str) or len(exposure) != len(labels):
-        return exposure
-    for label, weight in zip(labels, exposure, strict=True):
-        try:
-            float(weight)
-        except (TypeError, ValueError):
-            return Described(f"{weight!r} for {str(label)!r}")
-    return exposure
 
 
 def _series_of(frame: Any) -> "pd.Series[Any]":

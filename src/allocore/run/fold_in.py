@@ -22,7 +22,7 @@ from time import perf_counter
 
 import numpy as np
 
-from allocore.errors import InputError
+from allocore.errors import NO_VALUE, InputError
 from allocore.gibbs.dispersion import counts_and_rates, draw_dispersion_of_new_rows, log_part
 from allocore.gibbs.factors import ModeView, draw_factors, exposure
 from allocore.gibbs.layout import Layout, Workspace
@@ -86,7 +86,8 @@ def fold_in(
     weights_D = exposure_of(exposure, tensor, mode)
     if weights_D is None and spec.exposure(mode) is not None:
         name = tensor.mode_names[mode]
-        raise InputError("exposure", None, f"must have the weights of the new rows: the fit has exposures of {name!r}")
+        rule = f"must have the weights of the new rows: the fit has exposures of {name!r}"
+        raise InputError("exposure", NO_VALUE, rule)
     if not spec.has_priors:
         rule = "must have a posterior for fold-in, but this is fitted by maximum likelihood: fit AlloCore, CP or Tucker"
         raise InputError("model", spec.model, rule)
