@@ -20,7 +20,7 @@ from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
 from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
 from allocore.classes.memberships import Memberships, find_memberships
 from allocore.classes.motifs import PERMUTATIONS, find_motifs, motif_table
-from allocore.classes.names import classes_html, names_of, short_name
+from allocore.classes.names import classes_html, names_of
 from allocore.classes.networks import Modes
 from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
@@ -492,7 +492,7 @@ class Consensus:
         factors = strong or list(summary.factors[m].values())
         if not factors:
             raise InputError("mode", mode, "must have factors, and the chains have no class in common")
-        names = unique_names([short_name(each) or "even" for each in factors])
+        names = unique_names([each.short_name or "even" for each in factors])
         shares = {name: each.share_D for name, each in zip(names, factors, strict=True)}
         return pd.DataFrame(shares, index=pd.Index(map(str, summary.modes[m].labels), name=summary.modes[m].name))
 

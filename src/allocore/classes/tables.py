@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from allocore._text import first_few
-from allocore.classes.names import short_name
 from allocore.errors import InputError, check_choice, whole_number
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns
@@ -269,7 +268,7 @@ def tidy_table(summary: ClassSummary, what: TidyTable, top: int) -> pd.DataFrame
         ]
         return _by_key_and_label({"class": np.int64, "name": object, "mode": object}, parts, summary)
     parts = [
-        ({"mode": factor.mode.name, "factor": number, "name": short_name(factor) or "even"}, factor)
+        ({"mode": factor.mode.name, "factor": number, "name": factor.short_name or "even"}, factor)
         for factors in summary.factors
         for number, factor in sorted(factors.items())
     ]
