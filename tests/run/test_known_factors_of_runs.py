@@ -74,6 +74,15 @@ def test_seeded_factors_keep_their_names_in_draws_and_in_the_consensus(seeded):
     assert set(consensus.factor_table("action").columns) & {"talks", "violence"}
 
 
+def test_the_page_and_the_heat_map_name_seeded_factors(seeded, tmp_path):
+    names = set(seeded.consensus(progress=False).factor_table("action").columns) & {"talks", "violence"}
+    page = ac.write_report(seeded, tmp_path / "page.html", surprises=0, horizon=0).read_text(encoding="utf-8")
+    caption = ac.figures.factors(seeded, "action").caption
+    for name in names:
+        assert f'"name":"{name}"' in page
+        assert f" {name}" in caption
+
+
 def test_frozen_factors_are_the_same_in_all_draws(frozen):
     post, _, _ = frozen
     known = post.record.spec.known_in(1)
