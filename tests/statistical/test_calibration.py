@@ -40,18 +40,13 @@ KNOWN = (
     KnownFactors(seeds=((0,), (1, 2)), seed_weight=4.0),
     KnownFactors(),
 )
-WEIGHTS = ((0.4, 1.0, 2.5), (), (3.0, 0.5))
-SAME = (WEIGHTS[0], WEIGHTS[0], WEIGHTS[2])  # of tied modes
-NOTHING = KnownFactors()
-BOTH = KnownFactors(frozen=((0.6, 0.3, 0.1),), seeds=((1,),), seed_weight=4.0)
 OTHERS = {
     "bursts": Spec(2, (2, 2, 2), **LEARNED, **BURSTS),
     "bursts-by-row": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, dispersion_by=1),
     "binary": Spec(2, (2, 2, 2), **PRIORS, likelihood="bernoulli"),
     "known": Spec(2, (2, 2, 2), **LEARNED, known=KNOWN),
-    "known-bursts-weights": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, known=KNOWN, exposures=WEIGHTS, dispersion_by=1),
-    "known-binary-weights": Spec(2, (2, 2, 2), **PRIORS, likelihood="bernoulli", known=KNOWN, exposures=WEIGHTS),
 }
+WEIGHTS = ((0.4, 1.0, 2.5), (), (3.0, 0.5))
 WEIGHTED = {
     "weights": Spec(2, (2, 2, 2), **PRIORS, exposures=WEIGHTS),
     "weights-bursts": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, exposures=WEIGHTS),
@@ -61,12 +56,10 @@ HEAVY = Spec(2, (2, 2, 2), **PRIORS, exposures=((5.0, 8.0, 4.0), (), ()))
 TIED = {
     "tied": Spec(3, (2, 2, 2), **PRIORS, tied=(0, 1)),
     "tied-bursts": Spec(3, (2, 2, 2), **LEARNED, **BURSTS, tied=(0, 1)),
-    "tied-known-weights": Spec(3, (3, 3, 2), **LEARNED, tied=(0, 1), known=(BOTH, BOTH, NOTHING), exposures=SAME),
 }
 UNDIRECTED = {
     "undirected": Spec(2, (2, 2, 2), **PRIORS),
     "undirected-tied-bursts": Spec(3, (2, 2, 2), **LEARNED, **BURSTS, tied=(0, 1)),
-    "undirected-known-weights": Spec(3, (3, 3, 2), **LEARNED, known=KNOWN, exposures=WEIGHTS),
 }
 BURN_IN, DRAWS, THIN = 60, 15, 8
 
