@@ -107,9 +107,9 @@ def community_ties(summary: ClassSummary, modes: tuple[int, int], by: str | int 
         [[factor.number for factor in factors].index(number) for number in summary.location_CM[:, m].tolist()]
         for m, factors in zip(modes, (senders, receivers), strict=True)
     ]
-    profile_CA = np.ones((len(summary.names), 1))
+    profile_CA = np.ones((len(summary.names), 1 if place is None else summary.tensor.shape[place]))
     if place is not None:
-        profile_CA = np.array([profile.share_D for profile in summary.profiles[place]])
+        profile_CA[:] = [profile.share_D for profile in summary.profiles[place]] or 0.0
     share_GHA = np.zeros((len(senders), len(receivers), profile_CA.shape[1]))
     np.add.at(share_GHA, tuple(places_2C), summary.share_C[:, None] * profile_CA)
     return CommunityTies(modes, place, senders, receivers, share_GHA)
