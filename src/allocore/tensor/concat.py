@@ -345,6 +345,9 @@ def modes_of_new_rows(tensor: CountTensor, mode: object) -> tuple[int, ...]:
     found = tuple(sorted({tensor.mode(each) for each in mode}))
     if not len(found) == len(mode) == 2:
         raise InputError("mode", mode, "must be a mode, or the two modes of the nodes of a network")
+    first, second = (tensor.labels[each] for each in found)
+    if isinstance(first, range) or first != second:
+        raise InputError("mode", mode, "must have the same labels in the fit: nodes in two roles")
     return found
 
 
@@ -353,9 +356,7 @@ def _with_known_nodes(
 ) -> tuple[CountTensor, tuple[str, ...]]:
     """Return new ties with the nodes spelt as in `fitted`, and its nodes followed by the new ones."""
     names = " and ".join(fitted.mode_names[mode] for mode in modes)
-    known = fitted.labels[modes[0]]
-    if isinstance(known, range) or known != fitted.labels[modes[1]]:
-        raise InputError("mode", Described(names), "must have the same labels in the fit, as nodes in two roles")
+    known = tuple(map(str, fitted.labels[modes[0]]))
     if any(isinstance(new.labels[mode], range) for mode in modes):
         raise InputError("Y_new", Described("a tensor without labels"), f"must have labels in the modes {names}")
     new = new.with_labels({new.mode_names[mode]: respelt(new.labels[mode], known) for mode in modes})
