@@ -119,7 +119,9 @@ class Spec:
         same = {"core_shape": self.core_shape[first] == self.core_shape[second]}
         same["e0"] = not isinstance(self.e0, tuple) or self.e0[first] == self.e0[second]
         same["exposure"] = not self.exposures or self.exposures[first] == self.exposures[second]
-        same["seeds"] = not self.known or self.known[first] == self.known[second]
+        one, other = self.known_in(first), self.known_in(second)
+        same["frozen"] = one.frozen == other.frozen
+        same["seeds"] = one == other
         for name, agrees in same.items():
             if not agrees:
                 raise InputError(name, NO_VALUE, "must be the same in both tied modes, which share their factors")
