@@ -89,7 +89,7 @@ def short_name(profile: Profile) -> str:
         first, end = next((a, b) for a, b in runs_of(share_D >= share_D.max() / 2.0) if a <= share_D.argmax() < b)
         stands_out = share_D[first:end].mean() >= _STANDS_OUT * share_D.mean()
         return profile.mode.stretch(first, end) if stands_out else ""
-    rows = profile.heaviest[: len(profile.top(2))].tolist()
+    rows = profile.heaviest(len(profile.top(2))).tolist()
     return profile.mode.join_labels(rows[:1] if share_D[rows[0]] >= _ENOUGH else rows)
 
 
@@ -156,7 +156,8 @@ def label_words(profile: Profile, row: int) -> str:
     share = f"{profile.share_D[row]:.0%}"
     if profile.low_D is None or profile.high_D is None:
         return share
-    return f"{share} ({100.0 * profile.low_D[row]:.0f}-{100.0 * profile.high_D[row]:.0f})"
+    low, high = (100.0 * float(each[row]) for each in (profile.low_D, profile.high_D))
+    return f"{share} ({low:.0f}-{high:.0f})"
 
 
 def profile_words(profile: Profile, top: int) -> str:

@@ -257,7 +257,7 @@ def observed_by(missing: Missing, modes: Sequence[int]) -> Ints:
 
 def _home_labels(profile: Profile, least: int = 1) -> list[str | int]:
     """The heaviest labels that together have half of a profile, and at least `least` of them."""
-    rows = profile.heaviest
+    rows = profile.heaviest(len(profile.share_D))
     total = np.cumsum(profile.share_D[rows])
     number = int(np.searchsorted(total, total[-1] / 2)) + 1
     return [profile.mode.labels[row] for row in rows[: max(number, least)].tolist()]
