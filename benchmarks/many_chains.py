@@ -38,7 +38,7 @@ def fit(chains: int, path: Path) -> dict[str, float]:
 
 
 def judging(chains: int, budget: int) -> dict[str, Any]:
-    """The time to open a run of many chains of the flights, to find and judge what they agree on, and to diagnose it."""
+    """The time to open a run of many chains of the flights, to find and judge what they share, and to diagnose it."""
     found: dict[str, Any] = {"chains": chains, "budget": budget}
     with TemporaryDirectory() as folder:
         store = Path(folder) / "run.zarr"

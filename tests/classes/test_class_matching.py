@@ -72,9 +72,8 @@ def test_the_centres_of_clusters_are_the_means_of_their_tracks_by_mass(monkeypat
     cluster = average_linkage(18, distances(directions(profiles), 0.0), 0.5)
     assert found[0].shape[1] == cluster.max() + 1 < 18
     for centre, profile in zip(found, profiles, strict=True):
-        wanted = [
-            np.average(profile[:, cluster == g], axis=1, weights=mass[cluster == g]) for g in range(centre.shape[1])
-        ]
+        members = [cluster == g for g in range(centre.shape[1])]
+        wanted = [np.average(profile[:, each], axis=1, weights=mass[each]) for each in members]
         np.testing.assert_allclose(centre, np.transpose(wanted), rtol=1e-12)
 
 
