@@ -1,4 +1,4 @@
-"""What many chains cost: the memory of a fit with 1, 8 and 32 of them, and the time to find what 64 agree on.
+"""What many chains cost: the memory of a fit with 1, 8 and 32 of them, and the time to open and judge up to 64.
 
 Usage: python benchmarks/many_chains.py [--quick]
        python benchmarks/many_chains.py --only CHAINS TENSOR     prints one line of JSON
@@ -23,6 +23,7 @@ from memory import memory_mb
 
 BUDGET = 100
 NUMBERS = 1, 8, 32
+JUDGING = "open", "consensus", "reproducibility", "diagnose"
 
 
 def fit(chains: int, path: Path) -> dict[str, float]:
@@ -37,14 +38,19 @@ def fit(chains: int, path: Path) -> dict[str, float]:
 
 
 def judging(chains: int, budget: int) -> dict[str, Any]:
-    """The time to find the consensus of many chains of the flights, and how well halves of them agree."""
-    model = ac.AlloCore(budget, burn_in=20, draws=20, thin=1, chains=chains, seed=0, progress=False)
-    post = model.fit(ac.load_flights()).posterior_
+    """The time to open a run of many chains of the flights, to find and judge what they share, and to diagnose it."""
     found: dict[str, Any] = {"chains": chains, "budget": budget}
-    for name, work in (("consensus", post.consensus), ("reproducibility", post.reproducibility)):
-        start = perf_counter(), process_time()
-        work()
-        found[name] = {"seconds": perf_counter() - start[0], "processor": process_time() - start[1]}
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "run.zarr"
+        model = ac.AlloCore(budget, burn_in=20, draws=20, thin=1, chains=chains, seed=0, store=store, progress=False)
+        model.fit(ac.hold_out(ac.load_flights(), 0.01, seed=0))
+        for name in JUDGING:
+            start = perf_counter(), process_time()
+            if name == "open":
+                post = ac.open_run(store)
+            else:
+                getattr(post, name)()
+            found[name] = {"seconds": perf_counter() - start[0], "processor": process_time() - start[1]}
     return found
 
 
@@ -57,7 +63,8 @@ def many_chains(Y: ac.CountTensor, *, quick: bool) -> dict[str, Any]:
         fits = [
             json.loads(subprocess.run(each, capture_output=True, text=True, check=True).stdout) for each in commands
         ]
-    return {"fits": fits, "judging": judging(16 if quick else 64, 50 if quick else 200)}
+    numbers, budget = ((8, 16), 50) if quick else ((16, 64), 200)
+    return {"fits": fits, "judging": [judging(chains, budget) for chains in numbers]}
 
 
 def print_many_chains(result: dict[str, Any], console: Console) -> None:
@@ -67,12 +74,12 @@ def print_many_chains(result: dict[str, Any], console: Console) -> None:
         f"{fit['chains']} {'chains' if fit['chains'] > 1 else 'chain'} {fit['MB']:.0f} MB" for fit in result["fits"]
     )
     console.print(f"Memory of a fit, Q = {BUDGET}, beyond the tensor: {told}; {each:.1f} MB for each further chain")
-    judged = result["judging"]
-    times = ", ".join(
-        f"{name} {judged[name]['seconds']:.1f} s ({judged[name]['processor']:.1f} s of processor time)"
-        for name in ("consensus", "reproducibility")
-    )
-    console.print(f"{judged['chains']} chains of 20 draws, Q = {judged['budget']}, flights: {times}")
+    for judged in result["judging"]:
+        times = ", ".join(
+            f"{name} {judged[name]['seconds']:.1f} s ({judged[name]['processor']:.1f} s of processor time)"
+            for name in JUDGING
+        )
+        console.print(f"{judged['chains']} chains of 20 draws, Q = {judged['budget']}, flights: {times}")
 
 
 if __name__ == "__main__":

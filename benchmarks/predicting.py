@@ -1,4 +1,4 @@
-"""How long do predictions take? Expected counts, intervals and scores of many cells under 200 draws with Q = 100.
+"""How long do predictions take? Expected counts, intervals and scores of many cells, for some numbers of draws and Q.
 
 And how long does it take to fold in a new row of the last mode, a month say, given 4 chains of 50 draws with Q = 50?
 
@@ -15,14 +15,19 @@ from rich.console import Console
 import allocore as ac
 from tensors import generated
 
-BUDGET, DRAWS = 100, 200
+BUDGETS_AND_DRAWS = (25, 200), (100, 50), (100, 200)
 FOLDED_BUDGET, FOLDED_CHAINS, FOLDED_DRAWS = 50, 4, 50
 
 
-def predicting(Y: ac.CountTensor, cells: int) -> dict[str, Any]:
+def predicting(Y: ac.CountTensor, cells: int) -> list[dict[str, Any]]:
+    """The cost for all numbers of draws and classes."""
+    return [predicting_with(Y, cells, *each) for each in BUDGETS_AND_DRAWS]
+
+
+def predicting_with(Y: ac.CountTensor, cells: int, budget: int, draws: int) -> dict[str, Any]:
     """Seconds for cells in no order, cells of whole fibres, as many sums over the last mode as it has, and scores."""
-    settings = {"burn_in": 0, "draws": DRAWS, "thin": 1, "chains": 1, "seed": 0, "progress": False}
-    post = ac.AlloCore(BUDGET, likelihood="poisson", **settings).fit(Y).posterior_
+    settings = {"burn_in": 0, "draws": draws, "thin": 1, "chains": 1, "seed": 0, "progress": False}
+    post = ac.AlloCore(budget, likelihood="poisson", **settings).fit(Y).posterior_
     rng = np.random.default_rng(0)
     scattered_MN = np.array([rng.integers(0, length, cells) for length in Y.shape])
     fibres_MN = np.array(np.unravel_index(np.arange(cells) + rng.integers(Y.volume - cells), Y.shape))
@@ -37,17 +42,18 @@ def predicting(Y: ac.CountTensor, cells: int) -> dict[str, Any]:
     start = perf_counter()
     post.evaluate(test, allow_training=True)
     seconds["scores"] = perf_counter() - start
-    return {"cells": cells, "sums": len(sums), "seconds": seconds}
+    return {"cells": cells, "sums": len(sums), "budget": budget, "draws": draws, "seconds": seconds}
 
 
-def print_predicting(result: dict[str, Any], console: Console) -> None:
-    seconds = result["seconds"]
-    console.print(
-        f"Predicting {result['cells']:,} cells with intervals ({DRAWS} draws, Q = {BUDGET}) took "
-        f"{seconds['in no order']:.1f} s in no order, {seconds['of whole fibres']:.1f} s for whole fibres; "
-        f"{result['sums']} sums over all other modes {seconds['sums']:.2f} s; evaluating whole fibres beside baselines "
-        f"{seconds['scores']:.1f} s"
-    )
+def print_predicting(results: list[dict[str, Any]], console: Console) -> None:
+    for result in results:
+        seconds = result["seconds"]
+        console.print(
+            f"Predicting {result['cells']:,} cells with intervals ({result['draws']} draws, Q = {result['budget']}) "
+            f"took {seconds['in no order']:.1f} s in no order, {seconds['of whole fibres']:.1f} s for whole fibres; "
+            f"{result['sums']} sums over all other modes {seconds['sums']:.2f} s; evaluating whole fibres beside "
+            f"baselines {seconds['scores']:.1f} s"
+        )
 
 
 def folding(Y: ac.CountTensor) -> dict[str, Any]:

@@ -85,8 +85,10 @@ def main() -> None:
     print_curves(measured, console)
     measured["storing"] = storing(Y, 200 if quick else 5000)
     print_storing(measured["storing"], console)
-    measured["opening"] = opening(10_000 if quick else 100_000, 20 if quick else 100)
-    print_opening(measured["opening"], console)
+    runs = [(10_000, 20, 1)] if quick else [(100_000, 100, 1), (100_000, 2, 2), (1_000_000, 2, 2)]
+    measured["opening"] = [opening(*run) for run in runs]
+    for result in measured["opening"]:
+        print_opening(result, console)
     measured["many chains"] = many_chains(Y, quick=quick)
     print_many_chains(measured["many chains"], console)
     measured["predicting"] = predicting(Y, 100_000 if quick else 1_000_000)

@@ -193,6 +193,19 @@ def test_blocks_and_threads_do_not_matter(likelihood, by, monkeypatch):
 # Simulation
 
 
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_draws_at_once_and_factors_that_are_not_kept_do_not_matter(likelihood, by, at_once, monkeypatch):
+    post = labelled(likelihood, by, missing=PATTERNS)
+    expected, draws = post.predict(CELLS, draws=True)
+    monkeypatch.setattr(predict_by_name, "_DRAWS_AT_ONCE", at_once)
+    monkeypatch.setattr(predict_by_name, "_CELLS_PER_THREAD", 2)
+    monkeypatch.setattr(cell_sums, "_MOST_NUMBERS", 0)
+    found, found_draws = Posterior(post.record, 3).predict(CELLS, draws=True)
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert found_draws.tobytes() == draws.tobytes()
+
+
 @parametrize_few(("likelihood", "by"), KINDS)
 def test_simulated_counts_have_the_mean_and_the_variance_of_the_mixture(likelihood, by):
     """27 means and variances; each within 6 standard errors, which fails by chance once in some ten million times."""

@@ -162,6 +162,8 @@ def test_cells_are_held_out_part_by_part_and_predicted_as_those_of_a_tensor_in_m
         patch.setattr(ShardedTensor, "_whole", lambda tensor: pytest.fail("all cells were read"))
         split = ac.hold_out(sharded, 0.1, seed=4, out=tmp_path / "train.zarr")
         post = fitted(split)
+        score = post.log_ppd(split.test)
+    assert score == fitted(expected).log_ppd(expected.test)
     assert split.test == expected.test
     assert split.train == expected.train
     assert_same(post, fitted(expected))

@@ -17,7 +17,15 @@ from scipy.spatial.distance import squareform
 
 from allocore._text import plural, unique_names
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
-from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
+from allocore.classes.matching import (
+    HOLDS,
+    add_profiles,
+    blocks_of_rows,
+    directions,
+    evenly_spaced,
+    match_similar,
+    similarities,
+)
 from allocore.classes.memberships import Memberships, find_memberships
 from allocore.classes.motifs import PERMUTATIONS, find_motifs, motif_table
 from allocore.classes.names import classes_html, names_of
@@ -109,10 +117,9 @@ def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> E
             yield reader.read(chain, draw, _MOST_CLASSES)
             tick(done + turn, whole)
 
-    tracks = [follow(classes_of(followed, [chain], chain * len(followed))) for chain in range(chains)]
-    centres = TrackTable(tracks).centres()
+    tracks = (follow(classes_of(followed, [chain], chain * len(followed))) for chain in range(chains))
     pairs = ((classes, classes) for classes in classes_of(compared, range(chains), first))
-    return _matched_estimates(reader, compared, centres, pairs)[0]
+    return _matched_estimates(reader, compared, TrackTable(tracks, chains).centres(), pairs)[0]
 
 
 def _matched_estimates(
@@ -126,7 +133,9 @@ def _matched_estimates(
     class_of, location = np.full(lead, -1, dtype=np.int32), np.full((*lead, modes), -1, dtype=np.int32)
     # The sums of profiles of each mode, and then those of factors if they differ.
     sums = [np.zeros((lead[2], length)) for length in reader.record.tensor.shape * (1 + reader.has_missing)]
-    for (chain, place), (matched, classes) in zip(np.ndindex(lead[:2]), pairs, strict=True):
+    places = np.ndindex(lead[:2])
+    for matched, classes in pairs:
+        chain, place = next(places)
         similarity_CG = similarities(directions(matched.profiles), centre_directions, HOLDS)
         ours, clusters = match_similar(similarity_CG, HOLDS, matched.share_C)
         share_C = classes.share_C[ours]
@@ -135,17 +144,21 @@ def _matched_estimates(
         location[chain, place, clusters] = classes.location_CM[ours]
         value_G[clusters] += classes.value_C[ours]
         for sum_GD, table_DC in zip(sums, classes.tables, strict=True):
-            sum_GD[clusters] += (table_DC[:, ours] * share_C).T
+            add_profiles(sum_GD, clusters, table_DC, ours, share_C)
         # Classes without a match that are similar to their nearest cluster.
         left_CG, left_C = np.delete(similarity_CG, ours, axis=0), np.delete(classes.share_C, ours)
         if left_CG.size:
             similar_C = left_CG.max(axis=1) >= HOLDS
             alike_G += np.bincount(left_CG.argmax(axis=1)[similar_C], left_C[similar_C], lead[2])
+        del matched, classes  # before the next draw is read: profiles may be large
+    del centres, centre_directions
     held, share_G = class_of >= 0, shares.mean(axis=(0, 1))
     holding_G = (held.mean(axis=1) >= HELD).sum(axis=0)
     chosen = np.flatnonzero((holding_G >= enough_chains(chains)) & (share_G > 0.0))
     chosen = chosen[np.argsort(-share_G[chosen], kind="stable")]
-    bands = _bands(reader, draws, [sum_GD[chosen] for sum_GD in sums], class_of[:, :, chosen])
+    for place, sum_GD in enumerate(sums):
+        sums[place] = sum_GD[chosen]
+    bands = _bands(reader, draws, sums, class_of[:, :, chosen])
     profiles = bands[:modes]
     location_NCM = location[:, :, chosen].reshape(chains * len(draws), len(chosen), modes)
     sharing, roles = _sharing(location_NCM, reader.record.spec.tied)
@@ -177,7 +190,7 @@ def _known(location_NCM: NDArray[np.int32], spec: Spec) -> Ints:
 def _bands(
     reader: ClassReader, draws: Ints, sums: list[Floats], class_of: NDArray[np.int32]
 ) -> tuple[ProfileBand, ...]:
-    """The mean profiles from sums (C, D) over all draws, with quantiles over about a hundred draws."""
+    """The mean profiles, made in place of sums (C, D) over all draws, with quantiles over about a hundred draws."""
     chains, most = len(class_of), _MOST_NUMBERS // max(1, sum(sum_CD.size for sum_CD in sums))
     places = evenly_spaced(len(draws), max(1, min(max(most, _LEAST_DRAWS), _QUANTILE_DRAWS) // chains)).tolist()
     # The profiles (C, draw, D) of each mode, NaN if a draw does not hold the class.
@@ -189,11 +202,13 @@ def _bands(
         held = np.flatnonzero(class_C >= 0)
         tables = reader.read(chain, int(draws[place]), _MOST_CLASSES).tables
         for sample, table_DC in zip(samples, tables, strict=True):
-            sample[held, turn] = table_DC[:, class_C[held]].T
+            for rows in blocks_of_rows(len(table_DC)):
+                sample[held, turn, rows] = table_DC[rows, class_C[held]].T
+        del tables, table_DC  # before the next draw is read
     bands = []
-    for sum_CD, sample in zip(sums, samples, strict=True):
-        mean_CD = sum_CD / np.maximum(sum_CD.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        quantiles = np.empty((3, *mean_CD.shape))
+    for mean_CD, sample in zip(sums, samples, strict=True):
+        mean_CD /= np.maximum(mean_CD.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        quantiles = np.empty((3, *mean_CD.shape), dtype=np.float32)
         for place, values in enumerate(sample):
             known = values[~np.isnan(values[:, 0])]
             quantiles[:, place] = np.quantile(known, QUANTILES, axis=0) if len(known) else mean_CD[place]

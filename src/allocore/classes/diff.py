@@ -271,7 +271,7 @@ class _InCommon(NamedTuple):
     def of(cls, run: _Run, place: int, mode: int, rows: Ints) -> "_InCommon":
         band = run.consensus.estimates.profiles[run.modes[mode]]
         total = max(float(band.mean[rows, place].sum()), np.finfo(float).tiny)
-        return cls(*(part[rows, place] / total for part in (band.mean, band.low, band.high)))
+        return cls(*(part[rows, place].astype(np.float64) / total for part in (band.mean, band.low, band.high)))
 
 
 class _Moved(NamedTuple):
@@ -324,7 +324,8 @@ def _in_new_rows(new: _Run, mode: int, name: str, rows: Ints) -> Iterator[Findin
     """The classes with clearly more, or clearly less, in new rows than all classes together."""
     summary, band = new.consensus.summary, new.consensus.estimates.profiles[new.modes[mode]]
     share_C = band.mean[rows].sum(axis=0)
-    low_C, high_C = band.low[rows].sum(axis=0), np.minimum(band.high[rows].sum(axis=0), 1.0)
+    low_C, high_C = (each[rows].sum(axis=0, dtype=np.float64) for each in (band.low, band.high))
+    high_C = np.minimum(high_C, 1.0)
     every = float(share_C @ summary.share_C / max(float(summary.share_C.sum()), np.finfo(float).tiny))
     more_C = (low_C > every) & (share_C >= _IN_NEW_ROWS * every)
     less_C = (high_C < every) & (share_C * _IN_NEW_ROWS <= every)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.classes.profiles import HELD
-from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.kernels.elementary import Flags, Floats, Ints, Singles
 
 _ROUNDING = 1e-3
 QUANTILES = (0.05, 0.5, 0.95)  # the low end of intervals, the median, the high end
@@ -17,22 +17,22 @@ _SMALL, _WEAK = 0.002, 0.75
 
 
 class ProfileBand(NamedTuple):
-    """Profiles of C classes in one mode, each (D, C): the mean, whose columns sum to one, and three quantiles."""
+    """Profiles of C classes in one mode, each (D, C): the mean, whose columns sum to one, and quantiles as float32."""
 
     mean: Floats
-    low: Floats
-    high: Floats
-    median: Floats
+    low: Singles
+    high: Singles
+    median: Singles
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """Return the arrays to write: the mean exactly, so that columns sum to one, and quantiles as float32."""
-        quantiles = {f"{name}_{part}": getattr(self, part).astype(np.float32) for part in self._fields[1:]}
-        return {f"{name}_mean": self.mean, **quantiles}
+        """Return the arrays to write."""
+        return {f"{name}_{part}": getattr(self, part) for part in self._fields}
 
     @classmethod
     def read(cls, name: str, arrays: Mapping[str, NDArray[Any]]) -> "ProfileBand":
         """Return the band that was written by this name."""
-        return cls(*(arrays[f"{name}_{part}"].astype(np.float64) for part in cls._fields))
+        mean, *quantiles = (arrays[f"{name}_{part}"] for part in cls._fields)
+        return cls(mean.astype(np.float64, copy=False), *(each.astype(np.float32, copy=False) for each in quantiles))
 
 
 @dataclass(frozen=True)
@@ -142,15 +142,20 @@ class Estimates:
     def _check_values(self) -> None:
         """Raise a ValueError if a value is impossible: the file may be damaged, or come from anyone."""
         bands = {"profiles": self.profiles, "factors": self.factors}
-        shares = {
+        shares: dict[str, NDArray[Any]] = {
             "shares": self.shares,
             "alike": np.array(self.alike),
             **{f"sharing of mode {mode}": each for mode, each in enumerate(self.sharing)},
             **({} if self.roles is None else {"sharing between roles": self.roles}),
-            **{f"{name} of mode {m}": np.stack(band) for name, each in bands.items() for m, band in enumerate(each)},
+            **{
+                f"{name} of mode {m}, {part}": getattr(band, part)
+                for name, each in bands.items()
+                for m, band in enumerate(each)
+                for part in band._fields
+            },
         }
         for name, values in shares.items():
-            if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():  # NaN is neither
+            if values.size and not (values.min() >= 0 and values.max() <= 1 + _ROUNDING):  # NaN is neither
                 raise ValueError(f"its {name} must be between 0 and 1")
         means = [band.mean.sum(axis=0) for each in bands.values() for band in each]
         sums = [self.shares.sum(axis=2).ravel() - 1, *(np.abs(each - 1) for each in means)]

@@ -308,5 +308,5 @@ def _name(mode: ShownMode, counts_D: Floats) -> str:
     profile = Profile(mode, share_D, is_even(share_D))
     if profile.empty or profile.even:
         return profile.words(1)
-    rows = profile.heaviest[: len(profile.top(_NAMED))].tolist()
+    rows = profile.heaviest(len(profile.top(_NAMED))).tolist()
     return mode.join_labels(rows)

@@ -26,7 +26,7 @@ import pandas as pd
 from scipy.spatial.distance import squareform
 from scipy.special import pdtrc
 
-from allocore.classes.matching import HOLDS, directions
+from allocore.classes.matching import HOLDS, unit_profiles
 from allocore.classes.networks import Modes, node_modes
 from allocore.classes.summary import ClassSummary, Profile
 from allocore.classes.tracks import average_linkage
@@ -93,7 +93,7 @@ def find_motifs(
     dyad_C = np.unique(np.sort(party_2C, axis=0), axis=1, return_inverse=True)[1].ravel()
     together_CC = dyad_C[:, None] == dyad_C
     for mode in times:
-        (unit_CD,) = directions([np.stack([each.share_D for each in summary.profiles[mode]], axis=1)])
+        (unit_CD,) = unit_profiles([np.stack([each.share_D for each in summary.profiles[mode]], axis=1)])
         together_CC &= unit_CD @ unit_CD.T >= HOLDS
     undirected = summary.tensor.undirected_modes is not None and set(summary.tensor.undirected_modes) == set(pair)
     ahead_C = (party_2C[0] < party_2C[1]) | undirected
@@ -134,7 +134,7 @@ def _joined(summary: ClassSummary, modes: Sequence[int], least: float) -> Ints:
             for factor in summary.factors[mode].values()
         ]
         items.append([number_of[number] for number in summary.location_CM[:, mode].tolist()])
-    (unit_ID,) = directions([np.stack(columns, axis=1)])
+    (unit_ID,) = unit_profiles([np.stack(columns, axis=1)])
     distance_II = np.clip(1.0 - unit_ID @ unit_ID.T, 0.0, 1.0)
     group_I = average_linkage(len(columns), squareform(distance_II, checks=False), 1.0 - least)
     return np.asarray(group_I[np.array(items)])

@@ -137,7 +137,8 @@ def label_words(profile: Profile, row: int) -> str:
     share = f"{profile.share_D[row]:.0%}"
     if profile.low_D is None or profile.high_D is None:
         return share
-    return f"{share} ({100.0 * profile.low_D[row]:.0f}-{100.0 * profile.high_D[row]:.0f})"
+    low, high = (100.0 * float(each[row]) for each in (profile.low_D, profile.high_D))
+    return f"{share} ({low:.0f}-{high:.0f})"
 
 
 def profile_words(profile: Profile, top: int) -> str:

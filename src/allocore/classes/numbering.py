@@ -23,7 +23,7 @@ from numpy.lib import format as npy
 
 from allocore._io import ProcessLock, open_inside, replacing
 from allocore.classes.estimates import Estimates
-from allocore.classes.matching import HOLDS, directions, match_similar, similarities
+from allocore.classes.matching import HOLDS, directions, match_similar, similarities, unit_profiles
 from allocore.classes.names import names_of
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.storage.record import Record
@@ -107,15 +107,20 @@ def number_classes(
     own, earlier = ours[same], theirs[same]
     given = _all_different(names, {c: known.names[k] for c, k in zip(own.tolist(), earlier.tolist(), strict=True)})
     # With its name a class keeps the profiles it was named by: changes a little at a time add up to a new name.
-    named_by = tuple(mean_DC.copy() for mean_DC in profiles)
-    for profile_DC, profile_DK in zip(named_by, expected, strict=True):
-        profile_DC[:, own] = profile_DK[:, earlier]
+    named_by = profiles
+    if len(own):
+        named_by = tuple(mean_DC.copy() for mean_DC in profiles)
+        for profile_DC, profile_DK in zip(named_by, expected, strict=True):
+            profile_DC[:, own] = profile_DK[:, earlier]
     gone = np.setdiff1d(np.arange(len(known.names)), theirs)
     all_known = Known(
         np.concatenate([number_C, known.number_K[gone]]),
         (*given, *(known.names[place] for place in gone)),
         np.concatenate([origin_C, known.origin_K[gone]]),
-        tuple(np.concatenate([o, k[:, gone]], axis=1) for o, k in zip(named_by, known.profiles, strict=True)),
+        tuple(
+            np.concatenate([own_DC, known_DK[:, gone]], axis=1) if len(gone) else own_DC
+            for own_DC, known_DK in zip(named_by, known.profiles, strict=True)
+        ),
     )
     return Numbers(number_C, given, all_known)
 
@@ -127,24 +132,36 @@ def similarities_to_known(profiles: tuple[Floats, ...], known: tuple[Floats, ...
     earlier run has no row does not count.
     """
     similarity_CK = np.zeros((profiles[0].shape[1], known[0].shape[1]))
-    _, first, group_K = np.unique(np.isnan(np.concatenate(known)).T, axis=0, return_index=True, return_inverse=True)
-    for group, one in enumerate(first.tolist()):
-        members = np.flatnonzero(group_K.ravel() == group)
-        rows_of = [np.flatnonzero(~np.isnan(profile_DK[:, one])) for profile_DK in known]
-        compared = [mode for mode, rows in enumerate(rows_of) if len(rows)]
+    for members in _with_the_same_rows(known):
+        has_rows = [~np.isnan(profile_DK[:, members[0]]) for profile_DK in known]
+        compared = [mode for mode, has_D in enumerate(has_rows) if has_D.any()]
         if not compared:
             continue
-        own = [profiles[mode][rows_of[mode]] for mode in compared]
-        theirs = [known[mode][np.ix_(rows_of[mode], members)] for mode in compared]
+        own = [_rows(profiles[mode], has_rows[mode]) for mode in compared]
+        theirs = [_rows(known[mode][:, members], has_rows[mode]) for mode in compared]
         pairs = zip(own, (profiles[mode] for mode in compared), strict=True)
         there_C = np.all([part.mean(axis=0) >= _THERE * whole.mean(axis=0) for part, whole in pairs], axis=0)
         similarity_CK[:, members] = there_C[:, None] * similarities(directions(own), directions(theirs), least)
     return similarity_CK
 
 
+def _with_the_same_rows(known: tuple[Floats, ...]) -> list[list[int]]:
+    """The places of the known classes that lack the same rows, for each set of rows."""
+    members: dict[bytes, list[int]] = {}
+    for place in range(known[0].shape[1]):
+        lacking = b"".join(np.packbits(np.isnan(profile_DK[:, place])).tobytes() for profile_DK in known)
+        members.setdefault(lacking, []).append(place)
+    return list(members.values())
+
+
+def _rows(profile_DC: Floats, chosen_D: Flags) -> Floats:
+    """Chosen rows of profiles; nothing is copied if these are all."""
+    return profile_DC if chosen_D.all() else profile_DC[chosen_D]
+
+
 def _chosen(profiles: tuple[Floats, ...], classes: Ints) -> tuple[Floats, ...]:
-    """The directions of some classes, (C, D) per mode."""
-    return directions(profile_DC[:, classes] for profile_DC in profiles)
+    """The profiles of some classes, scaled to length one, (C, D) per mode."""
+    return unit_profiles(profile_DC[:, classes] for profile_DC in profiles)
 
 
 def _filled_in(profiles: tuple[Floats, ...]) -> tuple[Floats, ...]:
@@ -160,8 +177,9 @@ def _average(profile_DK: Floats) -> Floats:
 
 
 def _origins(profiles: tuple[Floats, ...]) -> Ints:
-    columns = np.concatenate(profiles).astype(np.float32).T
-    digests = [hashlib.blake2b(column.tobytes(), digest_size=8).digest() for column in columns]
+    columns = zip(*(profile_DC.T for profile_DC in profiles), strict=True)
+    texts = (np.concatenate(column).astype(np.float32).tobytes() for column in columns)
+    digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts]
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
@@ -223,13 +241,13 @@ def write_consensus(folder: Path, record: Record, found: Estimates, numbers: Num
         return
     arrays = {"run": np.array(_made_from(record)), **_arrays(numbers), **found.arrays()}
     with suppress(OSError), replacing(folder / FILE) as file:
-        np.savez_compressed(file, **arrays)
+        np.savez(file, **arrays)  # profiles can hardly be compressed
 
 
 def write_start(folder: Path, numbers: Numbers) -> None:
     """Write the numbering with which a refit begins into its folder."""
     with replacing(folder / START) as file:
-        np.savez_compressed(file, **_arrays(numbers))
+        np.savez(file, **_arrays(numbers))
 
 
 def _arrays(numbers: Numbers) -> dict[str, Any]:

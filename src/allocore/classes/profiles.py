@@ -98,13 +98,15 @@ class ClassReader:
         location_CM, place_Q = np.unique(subs_QM, axis=0, return_inverse=True)
         core_C = np.bincount(place_Q.ravel(), core_Q, len(location_CM)).astype(np.float64)
         expanded, scale, odds = weighted_expansion(self.record, chain, draw, location_CM, self._missing)
-        counts, factors = [], []
+        counts, factors = list[Floats](), list[Floats]()
         for mode, (first, last) in enumerate(pairwise(row_offsets(self.record.tensor.shape).tolist())):
             phi_DC = expanded.phi_RQ[first:last]
             if self.has_missing:
                 counts.append(phi_DC * self._missing.sums_by_row(expanded, mode, self._workers, scale))
             weighted_DC = phi_DC if scale is None or scale.mode != mode else phi_DC * scale.scale_D[:, None]
-            factors.append(np.where(self._observed[mode][:, None], weighted_DC, 0.0))
+            if not self._observed[mode].all():
+                weighted_DC = np.where(self._observed[mode][:, None], weighted_DC, 0.0)
+            factors.append(weighted_DC)
         sums_C = counts[0].sum(axis=0) if counts else np.prod(expanded.sums_MQ, axis=0)
         value_C = core_C * odds * sums_C
         order_C = np.argsort(-value_C, kind="stable")
@@ -131,10 +133,11 @@ class ClassReader:
 
 
 def _shares(values_DC: Floats) -> Floats:
-    """Columns scaled to sum to one; a column that underflows entirely stays zero."""
+    """Columns scaled, in place, to sum to one; a column that underflows entirely stays zero."""
     largest_C = values_DC.max(axis=0, initial=0.0)
-    scaled_DC = values_DC / np.where(largest_C > 0.0, largest_C, 1.0)
-    return np.asarray(scaled_DC / np.maximum(scaled_DC.sum(axis=0), 1.0))
+    values_DC /= np.where(largest_C > 0.0, largest_C, 1.0)
+    values_DC /= np.maximum(values_DC.sum(axis=0), 1.0)
+    return values_DC
 
 
 def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> ClassSummary:

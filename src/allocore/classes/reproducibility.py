@@ -21,7 +21,7 @@ import pandas as pd
 
 from allocore.classes.matching import directions, evenly_spaced, match
 from allocore.classes.profiles import ClassReader
-from allocore.classes.tracks import SharedClasses, TrackTable, follow
+from allocore.classes.tracks import SharedClasses, Tracks, TrackTable, follow
 from allocore.errors import InputError
 from allocore.kernels.elementary import Floats, Ints
 
@@ -79,11 +79,14 @@ def judge_reproducibility(
     check_chains(chains)
     followed = evenly_spaced(draws, max(_FEWEST_FOLLOWED, _FOLLOWED_DRAWS // chains)).tolist()
     sizes = _sizes(chains)
-    whole, tracks = chains + _REPEATS * len(sizes), []
-    for chain in range(chains):
-        tracks.append(follow(reader.read(chain, draw, _MOST_CLASSES) for draw in followed))
-        tick(chain + 1, whole)
-    table, rng = TrackTable(tracks), np.random.default_rng(0)
+    whole = chains + _REPEATS * len(sizes)
+
+    def tracks() -> Iterator[Tracks]:
+        for chain in range(chains):
+            yield follow(reader.read(chain, draw, _MOST_CLASSES) for draw in followed)
+            tick(chain + 1, whole)
+
+    table, rng = TrackTable(tracks(), chains), np.random.default_rng(0)
     rows, found_C = [], np.zeros(consensus_profiles[0].shape[1] if consensus_profiles else 0)
     for turn, size in enumerate(sizes):
         agreed, covered = [], []

@@ -19,7 +19,7 @@ import numpy as np
 
 from allocore.errors import Described, InputError, as_list, place_of
 from allocore.findings import Finding, sentences
-from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.kernels.elementary import Flags, Floats, Ints, Singles
 from allocore.model.spec import Spec
 from allocore.tensor.calendar import are_weeks, week_words
 from allocore.tensor.count_tensor import CountTensor
@@ -86,15 +86,19 @@ class Profile:
     mode: ShownMode
     share_D: Floats
     even: bool
-    low_D: Floats | None = None
-    high_D: Floats | None = None
-    median_D: Floats | None = None
+    low_D: Singles | None = None
+    high_D: Singles | None = None
+    median_D: Singles | None = None
     known: str = ""
 
-    @cached_property
-    def heaviest(self) -> Ints:
-        """The rows, heaviest first."""
-        return np.argsort(-self.share_D, kind="stable")
+    def heaviest(self, most: int) -> Ints:
+        """Return at most so many rows, heaviest first. A long mode is not sorted as a whole."""
+        share_D = self.share_D
+        rows = np.arange(len(share_D))
+        if most < len(share_D):
+            first = len(share_D) - max(most, 1)
+            rows = np.flatnonzero(share_D >= np.partition(share_D, first)[first])
+        return rows[np.argsort(-share_D[rows], kind="stable")][:most]
 
     @property
     def empty(self) -> bool:
@@ -112,12 +116,12 @@ class Profile:
             first, end = next((a, b) for a, b in runs_of(share_D >= share_D.max() / 2.0) if a <= share_D.argmax() < b)
             stands_out = share_D[first:end].mean() >= _STANDS_OUT * share_D.mean()
             return self.mode.stretch(first, end) if stands_out else ""
-        rows = self.heaviest[: len(self.top(2))].tolist()
+        rows = self.heaviest(len(self.top(2))).tolist()
         return self.mode.join_labels(rows[:1] if share_D[rows[0]] >= _ENOUGH else rows)
 
     def top(self, number: int) -> list[tuple[str, float]]:
         """Return the heaviest labels with their shares; all but the first have at least 2%."""
-        heaviest = enumerate(self.heaviest[:number].tolist())
+        heaviest = enumerate(self.heaviest(number).tolist())
         rows = [d for rank, d in heaviest if not rank or self.share_D[d] >= FAINT]
         return [(self.mode.label(d), float(self.share_D[d])) for d in rows]
 
@@ -130,13 +134,13 @@ class Profile:
             return f"{name}evenly over all {len(self.share_D)}"
         named = self.top(top)
         if self.mode.are_weeks:
-            named = self._stretches(np.isin(np.arange(len(self.share_D)), self.heaviest[: len(named)]))
+            named = self._stretches(np.isin(np.arange(len(self.share_D)), self.heaviest(len(named))))
         return name + ", ".join(f"{label} {share:.0%}" for label, share in named)
 
     @property
     def even_words(self) -> str:
         """An even profile in words, with its lowest and its highest share if they differ: no two are quite the same."""
-        ends: list[int] = self.heaviest[[int(np.count_nonzero(self.share_D)) - 1, 0]].tolist()
+        ends: list[int] = self.heaviest(len(self.share_D))[[int(np.count_nonzero(self.share_D)) - 1, 0]].tolist()
         low, high = (f"{self.share_D[row]:.1%}" for row in ends)
         least, most = map(self.mode.label, ends)
         return f"evenly over all {len(self.share_D)}" + (f" ({least} {low} to {most} {high})" if low != high else "")
@@ -365,7 +369,7 @@ def is_even(share_D: Floats) -> bool:
 def profiles_of(
     tensor: CountTensor,
     modes: Sequence[ShownMode],
-    tables: Iterable[tuple[Floats, ...]],
+    tables: Iterable[tuple[Floats | Singles, ...]],
     known: Sequence[Sequence[str]] = (),
 ) -> tuple[tuple[Profile, ...], ...]:
     """Return the profiles of C classes in each mode from tables (D, C): shares, and if known low, high and median.

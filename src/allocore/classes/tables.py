@@ -16,7 +16,7 @@ import pandas as pd
 
 from allocore._text import first_few
 from allocore.errors import InputError, check_choice, whole_number
-from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.elementary import Floats, Ints, Singles
 from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec
@@ -203,8 +203,9 @@ def factor_table(summary: ClassSummary, mode: int, number: int) -> pd.DataFrame:
 
 def band_table(mode: ShownMode, band: ProfileBand, place: int) -> pd.DataFrame:
     """Return one row per label of a profile, with intervals: see `Consensus.profile`."""
-    columns = {"share": band.mean, "median": band.median, "low": band.low, "high": band.high}
-    return _by_label(mode, {name: values[:, place] for name, values in columns.items()})
+    parts: tuple[Floats | Singles, ...] = (band.mean, band.median, band.low, band.high)
+    columns = zip(("share", "median", "low", "high"), parts, strict=True)
+    return _by_label(mode, {name: values[:, place].astype(np.float64) for name, values in columns})
 
 
 def _by_label(mode: ShownMode, columns: dict[str, Floats]) -> pd.DataFrame:

@@ -6,13 +6,13 @@ is the cosine of the two classes as tensors. Profiles are averaged by mass. On I
 between disjoint sets of chains (docs/explanation/experiments.md).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from allocore.classes.matching import HOLDS, directions, distances, match
+from allocore.classes.matching import HOLDS, add_profiles, blocks_of_rows, directions, distances, match
 from allocore.classes.profiles import DrawClasses
 from allocore.kernels.elementary import Floats, Ints
 
@@ -31,33 +31,43 @@ class Tracks(NamedTuple):
 
     def largest(self, most: int) -> "Tracks":
         """The largest of the tracks, in their order."""
+        if len(self.mass_T) <= most:
+            return self
         chosen = np.sort(np.argsort(-self.mass_T, kind="stable")[:most])
         return Tracks(tuple(profile_DT[:, chosen] for profile_DT in self.profiles), self.mass_T[chosen])
 
 
 def follow(draws: Iterable[DrawClasses]) -> Tracks:
     """Follow the classes of one chain through its draws."""
-    sums: tuple[Floats, ...] = ()
+    sums: list[Floats] = []  # per mode (T, D)
     mass_T, found_T, number = np.zeros(0), np.zeros(0, dtype=np.int64), 0
-    for number, classes in enumerate(draws, 1):  # noqa: B007  # the last one counts them
-        sums = sums or tuple(np.zeros((len(profile_DC), 0)) for profile_DC in classes.profiles)
+    for classes in draws:
+        number += 1
+        sums = sums or [np.zeros((0, len(profile_DC))) for profile_DC in classes.profiles]
         share_C, known = classes.share_C, len(mass_T)
         track_C = np.full(len(share_C), -1)
         if known:
-            ours, tracks = match(directions(classes.profiles), directions(sums), _CONTINUES, share_C)
+            so_far = directions(sum_TD.T for sum_TD in sums)
+            ours, tracks = match(directions(classes.profiles), so_far, _CONTINUES, share_C)
             track_C[ours] = tracks
         new = track_C < 0
         added = int(new.sum())
         track_C[new] = known + np.arange(added)
-        sums = tuple(np.pad(sum_DT, ((0, 0), (0, added))) for sum_DT in sums)
+        if added:
+            sums = [np.concatenate([sum_TD, np.zeros((added, sum_TD.shape[1]))]) for sum_TD in sums]
         mass_T, found_T = np.pad(mass_T, (0, added)), np.pad(found_T, (0, added))
-        for sum_DT, profile_DC in zip(sums, classes.profiles, strict=True):
-            sum_DT[:, track_C] += profile_DC * share_C
+        for sum_TD, profile_DC in zip(sums, classes.profiles, strict=True):
+            add_profiles(sum_TD, track_C, profile_DC, np.arange(len(share_C)), share_C)
         mass_T[track_C] += share_C
         found_T[track_C] += 1
+        del classes  # before the next draw is read: profiles may be large
     lasting_T = (found_T >= _LASTS * number) & (mass_T > 0.0)
+    if not lasting_T.all():
+        sums = [sum_TD[lasting_T] for sum_TD in sums]
     mass_T = mass_T[lasting_T]
-    return Tracks(tuple(sum_DT[:, lasting_T] / mass_T for sum_DT in sums), mass_T / number)
+    for sum_TD in sums:
+        sum_TD /= mass_T[:, None]
+    return Tracks(tuple(sum_TD.T for sum_TD in sums), mass_T / number)
 
 
 def enough_chains(chains: int) -> int:
@@ -79,18 +89,18 @@ class SharedClasses(NamedTuple):
 class TrackTable:
     """The tracks of several chains, and the distances of all pairs, which every set of chains needs a part of."""
 
-    def __init__(self, tracks: Sequence[Tracks]) -> None:
-        self._tracks = [each.largest(_MOST_TRACKS // len(tracks)) for each in tracks]
-        by_mode = zip(*(each.profiles for each in self._tracks), strict=True)
+    def __init__(self, tracks: Iterable[Tracks], chains: int) -> None:
+        largest = [each.largest(_MOST_TRACKS // chains) for each in tracks]
+        by_mode = zip(*(each.profiles for each in largest), strict=True)
         self._profiles = tuple(np.concatenate(each, axis=1) for each in by_mode)
-        self._mass_T = np.concatenate([each.mass_T for each in self._tracks])
-        self._chain_T = np.repeat(np.arange(len(tracks)), [len(each.mass_T) for each in self._tracks])
+        self._mass_T = np.concatenate([each.mass_T for each in largest])
+        self._first_N = np.cumsum([0, *(len(each.mass_T) for each in largest)])  # the first track of each chain
+        self._chain_T = np.repeat(np.arange(chains), np.diff(self._first_N))
         self._distance_P = distances(directions(self._profiles), _FAR)
 
-    @property
-    def chains(self) -> int:
-        """The number of chains."""
-        return len(self._tracks)
+    def _of_chain(self, chain: int) -> Tracks:
+        own = slice(*self._first_N[chain : chain + 2])
+        return Tracks(tuple(profile_DT[:, own] for profile_DT in self._profiles), self._mass_T[own])
 
     def centres(self, chains: Ints | None = None) -> tuple[Floats, ...]:
         """The mean profiles of the clusters of the tracks of all or some chains: per mode (D, G)."""
@@ -104,24 +114,28 @@ class TrackTable:
         first_G = np.searchsorted(cluster_T[order], np.arange(cluster_T.max() + 1))
         mass_T, chosen = mass_T[order], chosen[order]
         mass_G = np.add.reduceat(mass_T, first_G)
-        return tuple(
-            np.add.reduceat(profile_DT[:, chosen] * mass_T, first_G, axis=1) / mass_G for profile_DT in self._profiles
-        )
+        centres = [np.empty((len(first_G), len(profile_DT))) for profile_DT in self._profiles]
+        for centre_GD, profile_DT in zip(centres, self._profiles, strict=True):
+            for rows in blocks_of_rows(len(profile_DT)):
+                centre_GD[:, rows] = np.add.reduceat((profile_DT[rows, chosen] * mass_T).T, first_G)
+            centre_GD /= mass_G[:, None]
+        return tuple(centre_GD.T for centre_GD in centres)
 
     def shared_classes(self, chains: Ints) -> SharedClasses:
         """The classes that enough of some chains hold: one of its tracks is matched with the centre of the cluster."""
         centres = self.centres(chains)
-        unit, sums = directions(centres), tuple(np.zeros_like(centre_DG) for centre_DG in centres)
+        unit, sums = directions(centres), [np.zeros(centre_DG.T.shape) for centre_DG in centres]
         held_G, share_G = np.zeros((2, centres[0].shape[1]))
         for chain in chains.tolist():
-            profiles, mass_T = self._tracks[chain]
+            profiles, mass_T = self._of_chain(chain)
             ours, clusters = match(directions(profiles), unit, HOLDS, mass_T)
             held_G[clusters] += 1.0
             share_G[clusters] += mass_T[ours] / len(chains)
-            for sum_DG, profile_DT in zip(sums, profiles, strict=True):
-                sum_DG[:, clusters] += profile_DT[:, ours] * mass_T[ours]
+            for sum_GD, profile_DT in zip(sums, profiles, strict=True):
+                add_profiles(sum_GD, clusters, profile_DT, ours, mass_T[ours])
         kept = np.flatnonzero((held_G >= enough_chains(len(chains))) & (share_G > 0.0))
-        profiles = tuple(sum_DG[:, kept] / sum_DG[:, kept].sum(axis=0) for sum_DG in sums)
+        sums = [sum_GD[kept] for sum_GD in sums]
+        profiles = tuple((sum_GD / sum_GD.sum(axis=1, keepdims=True)).T for sum_GD in sums)
         return SharedClasses(profiles, share_G[kept])
 
 

@@ -27,6 +27,7 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import changed_modes, sorted_coords
 from allocore.kernels.jit import inlined, kernel
 from allocore.kernels.workers import Workers
+from allocore.tensor.coordinates import distinct
 
 _Places = NDArray[np.uint64]  # unsigned, because an index that may be negative costs a comparison at every access
 
@@ -71,7 +72,7 @@ class CellTree:
         cls, coords: NDArray[Any], weights_N: NDArray[Any], lengths: Sequence[int], core_shape: tuple[int, ...]
     ) -> "CellTree":
         """Sort cells (M, N) whose factor matrices have `lengths` rows."""
-        order = best_order([len(np.unique(column)) for column in coords], coords.shape[1], core_shape)
+        order = best_order([len(distinct(column)) for column in coords], coords.shape[1], core_shape)
         coords_MN, place_N = sorted_coords(coords, order, lengths, sorted_already=False)
         sizes_M = np.array([length * width for length, width in zip(lengths, core_shape, strict=True)])
         widths = [core_shape[mode] for mode in order]

@@ -50,7 +50,7 @@ from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS, Likelihood, odds_of
 from allocore.posterior.baselines import missing_in_fibres
-from allocore.posterior.cells import MOST_CELLS, Boxes, named_cells, observed_cells, term_rates, terms_of
+from allocore.posterior.cells import MOST_CELLS, Boxes, draw_tables, named_cells, observed_cells, term_rates, terms_of
 from allocore.posterior.evaluate import clustered_error
 from allocore.posterior.predict import (
     Mixtures,
@@ -257,7 +257,7 @@ def observed_by(missing: Missing, modes: Sequence[int]) -> Ints:
 
 def _home_labels(profile: Profile, least: int = 1) -> list[str | int]:
     """The heaviest labels that together have half of a profile, and at least `least` of them."""
-    rows = profile.heaviest
+    rows = profile.heaviest(len(profile.share_D))
     total = np.cumsum(profile.share_D[rows])
     number = int(np.searchsorted(total, total[-1] / 2)) + 1
     return [profile.mode.labels[row] for row in rows[: max(number, least)].tolist()]
@@ -728,10 +728,10 @@ def sum_mixtures(record: Record, boxes: Boxes, threads: int) -> tuple[Likelihood
     """
     likelihood, draws, number = record.spec.observation, number_of_draws(record), boxes.places_MN.shape[1]
     terms, table_RS = terms_of(record, boxes, 0, missing=False), log_odds_table(record)
-    places = list(np.ndindex(record.core_values.shape[:2]))
+    tables = draw_tables(record, boxes, list(np.ndindex(record.core_values.shape[:2])))
     exact = len(terms.owner_T) == number and likelihood.name != "bernoulli"
     mean_NS, variance_NS = np.empty((number, draws)), np.empty((number, draws))
-    for s, rates_T in enumerate(term_rates(record, boxes, terms, places, threads)):
+    for s, rates_T in enumerate(term_rates(boxes, terms, tables, range(draws), threads)):
         log_odds_T = table_RS[terms.odds_row_T, s]
         mean_NS[:, s] = rates_T if exact else terms.added_up(likelihood.mean(rates_T, log_odds_T), number)
         variance_NS[:, s] = 0.0 if exact else terms.added_up(likelihood.variance(rates_T, log_odds_T), number)

@@ -108,15 +108,21 @@ def rows_of_cells(shape: Sequence[int], coords_MN: Ints) -> Ints:
 
 def rates_at_rows(core_Q: Floats, subs_QM: Ints, factors: Sequence[Floats], rows_MN: Ints, workers: Workers) -> Floats:
     """The rates of cells that are given by their rows."""
-    phi_RQ, rates_N = expand_factors(factors, subs_QM), np.empty(rows_MN.shape[1])
-    core_Q = core_Q.copy()  # a draw is read-only, and numba would compile another kernel for that
+    # A draw is read-only, and numba would compile another kernel for that, so it is copied.
+    return rates_in_table(core_Q.copy(), expand_factors(factors, subs_QM), rows_MN, workers)
+
+
+def rates_in_table(core_Q: Floats, phi_RQ: Floats, rows_MN: Ints, workers: Workers) -> Floats:
+    """The rates of cells that are given by their rows in a table of expanded factors."""
+    rates_N = np.empty(rows_MN.shape[1])
     cuts = workers.ranges(rates_N.size, _CELLS_PER_THREAD)
-    workers.run([partial(_fill_rates, *cut, rows_MN, phi_RQ, core_Q, rates_N) for cut in cuts])
+    workers.run([partial(fill_rates, *cut, rows_MN, phi_RQ, core_Q, rates_N) for cut in cuts])
     return rates_N
 
 
 @kernel
-def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Floats, rates_N: Floats) -> None:
+def fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Floats, rates_N: Floats) -> None:
+    """Fill the rates of cells `first` to `last`, which are given by their rows in a table of expanded factors."""
     final, width = rows_MN.shape[0] - 1, core_Q.size
     # Row m: the core times the factors of the modes before m.
     products_MQ = np.empty((final + 1, width))

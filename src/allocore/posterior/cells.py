@@ -22,8 +22,9 @@ draws, which does not factorise over modes, so the zeros must be visited too.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,7 @@ from allocore.kernels.exposure_sums import (
     RowScale,
     SignedPatterns,
     expand_factors,
-    rates_at_rows,
+    rates_in_table,
     row_offsets,
     rows_of_cells,
     scaled_sums,
@@ -57,6 +58,8 @@ MOST_BERNOULLI_CELLS = 1_000_000
 MOST_PIECES = 20_000_000
 MOST_CELLS = 10_000_000  # a minute or two with Q = 100, 100 draws and two processors
 _CELLS_AT_ONCE = 1_000_000
+_MOST_NUMBERS = 30_000_000  # of the expanded factors of all draws, if they are to stay in memory
+DrawTables: TypeAlias = Callable[[int], tuple[Floats, Floats]]
 
 
 class Boxes(NamedTuple):
@@ -139,21 +142,40 @@ def terms_of(record: Record, boxes: Boxes, first: int, missing: bool) -> Terms:
     return Terms(owner_T, odds_row_T, pieces_MJ, weights_J, np.searchsorted(term_J, np.arange(len(owner_T))))
 
 
-def term_rates(
-    record: Record, boxes: Boxes, terms: Terms, places: Sequence[tuple[int, int]], threads: int
-) -> Iterator[Floats]:
-    """Return the rates of the terms in some draws, each given by chain and draw."""
-    shape = [length + len(sets) for length, sets in zip(boxes.shape, boxes.sets, strict=True)]
-    rows_MJ = rows_of_cells(shape, terms.pieces_MJ)
+def draw_tables(record: Record, boxes: Boxes, places: Sequence[tuple[int, ...]]) -> DrawTables:
+    """Return a function that gives the core values and the expanded factors of the draw at each of some places.
+
+    The rows are those of each mode, and the sums over its sets. If all draws take little memory, each is made once.
+    """
+
+    def table(s: int) -> tuple[Floats, Floats]:
+        factors = list[Floats]()
+        for draws, sets in zip(record.factors, boxes.sets, strict=True):
+            factor_DK = draws[places[s]]
+            factors.append(np.concatenate([factor_DK, *(factor_DK[rows].sum(axis=0)[None, :] for rows in sets)]))
+        core_Q, subs_QM = record.core_values[places[s]], record.core_locations[places[s]]
+        return core_Q.copy(), expand_factors(factors, subs_QM)  # a draw is read-only: another type for numba
+
+    numbers = sum(_lengths(boxes)) * record.core_values.shape[2] * len(places)
+    return cache(table) if numbers <= _MOST_NUMBERS else table
+
+
+def rows_of_terms(boxes: Boxes, terms: Terms) -> Ints:
+    """Return the rows of the pieces of terms in the table of a draw, (M, J)."""
+    return rows_of_cells(_lengths(boxes), terms.pieces_MJ)
+
+
+def _lengths(boxes: Boxes) -> list[int]:
+    """The rows of each mode in the table of a draw: its positions, and its sets."""
+    return [length + len(sets) for length, sets in zip(boxes.shape, boxes.sets, strict=True)]
+
+
+def term_rates(boxes: Boxes, terms: Terms, tables: DrawTables, draws: Iterable[int], threads: int) -> Iterator[Floats]:
+    """Return the rates of the terms in some draws, each given by its place."""
+    rows_MJ = rows_of_terms(boxes, terms)
     with Workers(threads) as workers:
-        for place in places:
-            # The factors of each mode, with their sums over the sets as further rows.
-            factors = [
-                np.concatenate([factor[place], *(factor[place][rows].sum(axis=0)[None, :] for rows in sets)])
-                for factor, sets in zip(record.factors, boxes.sets, strict=True)
-            ]
-            core_Q, subs_QM = record.core_values[place], record.core_locations[place]
-            rates_J = rates_at_rows(core_Q, subs_QM, factors, rows_MJ, workers)
+        for s in draws:
+            rates_J = rates_in_table(*tables(s), rows_MJ, workers)
             if len(rates_J) != len(terms.owner_T):
                 # Rounding may leave a difference slightly below zero.
                 rates_J = np.maximum(np.add.reduceat(terms.weights_J * rates_J, terms.starts_T), 0.0)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from allocore.errors import NO_VALUE, Described, InputError, whole_number
 from allocore.kernels.elementary import Floats, Ints
-from allocore.kernels.exposure_sums import rates_at_rows, rows_of_cells
+from allocore.kernels.exposure_sums import fill_rates, rates_at_rows, rows_of_cells
 from allocore.kernels.jit import kernel
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
@@ -33,11 +33,15 @@ from allocore.posterior.cells import (
     MOST_BERNOULLI_CELLS,
     Boxes,
     CellCounts,
+    DrawTables,
+    Terms,
     blocks_to_score,
     boxes_of_cells,
     checked_coords,
+    draw_tables,
     named_cells,
     number_of_terms,
+    rows_of_terms,
     term_rates,
     terms_of,
 )
@@ -45,7 +49,7 @@ from allocore.storage.record import Record
 from allocore.tensor.labels import with_results
 from allocore.tensor.undirected import directions
 
-_CELLS_PER_THREAD, _QUANTILES_PER_THREAD = 16_384, 256
+_CELLS_PER_THREAD, _QUANTILES_PER_THREAD, _DRAWS_AT_ONCE = 4096, 256, 8
 _LONGEST_WALK = 1000  # a bisection takes about as long
 _FAR_FROM_ZERO = 600.0  # above this latent rate P(0) comes near the smallest floats
 _MOST_COUNT = 2.0**62
@@ -243,11 +247,12 @@ def expected_and_quantiles(
     # Sorted cells share products. Sums stay in their order: their random numbers and errors go by position.
     order_N = np.arange(number) if boxes.summed_N.any() else np.lexsort(boxes.places_MN[::-1])
     boxes = boxes.taken(order_N)
+    tables = draw_tables(record, boxes, list(np.ndindex(record.core_values.shape[:2])))
     for cut in _blocks(record, boxes):
         chosen = order_N[cut]
         own_NS = None if draws_NS is None else np.empty((len(chosen), draws_NS.shape[1]))
         rate_N[chosen], quantiles_LN[:, chosen] = _block(
-            record, boxes.taken(cut), cut.start, levels_L, missing, threads, own_NS
+            record, boxes.taken(cut), cut.start, tables, levels_L, missing, threads, own_NS
         )
         if draws_NS is not None:
             draws_NS[chosen] = own_NS
@@ -268,7 +273,7 @@ def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bo
     terms = terms_of(record, boxes, 0, missing)
     used, repeats = np.unique(source, return_counts=True)
     counts_SN, i = np.empty((draws, number), dtype=np.int64), 0
-    rates = term_rates(record, boxes, terms, [every[s] for s in used.tolist()], threads)
+    rates = term_rates(boxes, terms, draw_tables(record, boxes, every), used.tolist(), threads)
     for s, times, rates_T in zip(used.tolist(), repeats.tolist(), rates, strict=True):
         log_odds_T = log_odds_table(record)[terms.odds_row_T, s]
         check_countable(terms.added_up(record.spec.observation.mean(rates_T, log_odds_T), number))
@@ -291,19 +296,21 @@ def _blocks(record: Record, boxes: Boxes) -> Iterator[slice]:
 
 
 def _block(
-    record: Record, boxes: Boxes, start: int, levels_L: Floats, missing: bool, threads: int, draws_NS: Floats | None
-) -> tuple[Floats, Ints]:
+    record: Record, boxes: Boxes, start: int, tables: DrawTables, levels_L: Floats, missing: bool, threads: int,
+    draws_NS: Floats | None,
+) -> tuple[Floats, Ints]:  # fmt: skip
     """Expected counts (N) and quantiles (L, N) of boxes from position `start` on; fills `draws_NS` with each draw's."""
-    places, likelihood = list(np.ndindex(record.core_values.shape[:2])), record.spec.observation
-    terms, table_RS = terms_of(record, boxes, start, missing), log_odds_table(record)
-    number = boxes.places_MN.shape[1]
-    total_N, rates = np.zeros(number), Columns(number, len(places))
+    terms, number = terms_of(record, boxes, start, missing), boxes.places_MN.shape[1]
+    if terms.pieces_MJ.shape[1] == len(terms.owner_T) == number:
+        return _cells(record, boxes, terms, tables, levels_L, threads, draws_NS)
+    likelihood, table_RS, draws = record.spec.observation, log_odds_table(record), number_of_draws(record)
+    total_N, rates = np.zeros(number), Columns(number, draws)
     first_N, terms_N = np.searchsorted(terms.owner_T, np.arange(number)), np.bincount(terms.owner_T, minlength=number)
     # Boxes with several terms are simulated.
     sums, chosen_T = np.flatnonzero(terms_N > 1), np.flatnonzero(terms_N[terms.owner_T] > 1)
-    sum_t, times = np.searchsorted(sums, terms.owner_T[chosen_T]), -(-_SIMULATIONS // len(places))
-    simulated_UI = np.empty((len(sums), len(places) * times))
-    for s, rates_T in enumerate(term_rates(record, boxes, terms, places, threads)):
+    sum_t, times = np.searchsorted(sums, terms.owner_T[chosen_T]), -(-_SIMULATIONS // draws)
+    simulated_UI = np.empty((len(sums), draws * times))
+    for s, rates_T in enumerate(term_rates(boxes, terms, tables, range(draws), threads)):
         log_odds_T = table_RS[terms.odds_row_T, s]
         expected_N = terms.added_up(likelihood.mean(rates_T, log_odds_T), number)
         check_countable(expected_N)
@@ -320,7 +327,36 @@ def _block(
         quantiles_LN = mixture_quantiles(likelihood, mixtures, levels_L, workers)
     if len(sums):
         quantiles_LN[:, sums] = np.quantile(simulated_UI, levels_L, axis=1, method="inverted_cdf")
-    return total_N / len(places), quantiles_LN
+    return total_N / draws, quantiles_LN
+
+
+def _cells(
+    record: Record, boxes: Boxes, terms: Terms, tables: DrawTables, levels_L: Floats, threads: int,
+    draws_NS: Floats | None,
+) -> tuple[Floats, Ints]:  # fmt: skip
+    """The same for boxes with one term of one piece each: threads share the boxes, some draws at a time."""
+    likelihood, table_RS, draws = record.spec.observation, log_odds_table(record), number_of_draws(record)
+    rows_MN, row_N = rows_of_terms(boxes, terms), terms.odds_row_T
+    total_N, rates_NS = np.zeros(len(row_N)), np.empty((len(row_N), draws))
+    held_SN = np.empty((_DRAWS_AT_ONCE, len(row_N)))
+
+    def add(first: int, last: int, start: int, given: list[tuple[Floats, Floats]]) -> None:
+        for place, (core_Q, phi_RQ) in enumerate(given):
+            fill_rates(first, last, rows_MN, phi_RQ, core_Q, held_SN[place])
+            expected_N = likelihood.mean(held_SN[place, first:last], table_RS[row_N[first:last], start + place])
+            check_countable(expected_N)
+            total_N[first:last] += expected_N
+            if draws_NS is not None:
+                draws_NS[first:last, start + place] = expected_N
+        rates_NS[first:last, start : start + len(given)] = held_SN[: len(given), first:last].T
+
+    with Workers(threads) as workers:
+        cuts = workers.ranges(len(row_N), _CELLS_PER_THREAD)
+        for start in range(0, draws, _DRAWS_AT_ONCE):
+            given = [tables(s) for s in range(start, min(start + _DRAWS_AT_ONCE, draws))]
+            workers.run([partial(add, *cut, start, given) for cut in cuts])
+        quantiles_LN = mixture_quantiles(likelihood, Mixtures(rates_NS, row_N, table_RS), levels_L, workers)
+    return total_N / draws, quantiles_LN
 
 
 def expected_sums_of_pairs(record: Record, modes: tuple[int, int], pairs_2N: Ints, threads: int) -> Floats:
@@ -334,10 +370,11 @@ def expected_sums_of_pairs(record: Record, modes: tuple[int, int], pairs_2N: Int
         common_N = np.where(one_N == every, other_N, np.where(other_N == every, one_N, -1))
     boxes = Boxes(places_MN, tuple((np.arange(length),) for length in shape), shape, common_N)
     log_odds_RS, mean, total_N = log_odds_table(record), record.spec.observation.mean, np.zeros(pairs_2N.shape[1])
+    tables = draw_tables(record, boxes, places)
     for cut in _blocks(record, boxes):
         block = boxes.taken(cut)
         terms = terms_of(record, block, cut.start, missing=False)
-        for s, rates_T in enumerate(term_rates(record, block, terms, places, threads)):
+        for s, rates_T in enumerate(term_rates(block, terms, tables, range(len(places)), threads)):
             total_N[cut] += terms.added_up(mean(rates_T, log_odds_RS[terms.odds_row_T, s]), cut.stop - cut.start)
     return total_N / len(places)
 

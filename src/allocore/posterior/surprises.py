@@ -24,6 +24,7 @@ if the limit was reached.
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,9 +78,9 @@ class ZeroSearch:
         few = sampled(record, max(1, min(draws, _MOST_FACTORS // numbers)))
         self._log_left_out = math.log(number_of_draws(record) / number_of_draws(few))
         places = list(np.ndindex(few.core_values.shape[:2]))
-        draws_RQ, draws_Q = zip(*(_latent_rates(few, *place) for place in places), strict=True)
-        self._core_Q = np.concatenate(draws_Q) / len(places)
-        self._phis = np.split(np.concatenate(draws_RQ, axis=1), row_offsets(record.tensor.shape)[1:-1])
+        phi_RQ, core_Q = _rates_of_draws(few, places)
+        self._core_Q = core_Q / len(places)
+        self._phis = np.split(phi_RQ, row_offsets(record.tensor.shape)[1:-1])
         self._coords_MN, self._missing, self._room, self._work = coords_MN, missing, room, 0
         self._pair = record.tensor.undirected_modes
 
@@ -133,9 +134,8 @@ class ZeroSearch:
 
     def _rows_reaching(self, rate: float) -> list[Ints]:
         """For each mode, the rows in which a cell may have this rate, largest bound first."""
-        rows = [np.arange(len(phi_DQ)) for phi_DQ in self._phis]
+        parts, rows = self._phis, [np.arange(len(phi_DQ)) for phi_DQ in self._phis]
         while True:
-            parts = [phi_DQ[each] for phi_DQ, each in zip(self._phis, rows, strict=True)]
             highs_MQ = np.array([phi_DQ.max(axis=0, initial=0.0) for phi_DQ in parts])
             others_MQ = [self._core_Q * np.delete(highs_MQ, mode, axis=0).prod(axis=0) for mode in range(len(rows))]
             bounds = [(1 + _ROUNDING) * (phi_DQ @ other_Q) for phi_DQ, other_Q in zip(parts, others_MQ, strict=True)]
@@ -143,6 +143,7 @@ class ZeroSearch:
             if sum(map(len, reaching)) >= 0.9 * sum(map(len, rows)):
                 return [each[np.argsort(-bound_D)] for each, bound_D in zip(rows, bounds, strict=True)]
             rows = reaching
+            parts = [phi_DQ[each] for phi_DQ, each in zip(self._phis, rows, strict=True)]
 
     def _tree(self, rows: list[Ints]) -> _SearchTree:
         """The tree over these rows, longest mode first, with the search at its root."""
@@ -162,6 +163,18 @@ class ZeroSearch:
             next_M=np.zeros(len(rows), dtype=np.int64),
             weights_MQ=np.tile(self._core_Q, (len(rows) + 1, 1)),
         )
+
+
+def _rates_of_draws(record: Record, places: Sequence[tuple[int, ...]]) -> tuple[Floats, Floats]:
+    """The expanded factors and the core values of several draws side by side."""
+    phi_RQ, cores = np.empty((0, 0)), list[Floats]()
+    for turn, (chain, draw) in enumerate(places):
+        own_RQ, core_Q = _latent_rates(record, chain, draw)
+        if not turn:
+            phi_RQ = np.empty((len(own_RQ), len(places) * len(core_Q)))
+        phi_RQ[:, turn * len(core_Q) : (turn + 1) * len(core_Q)] = own_RQ
+        cores.append(core_Q)
+    return phi_RQ, np.concatenate(cores)
 
 
 def _latent_rates(record: Record, chain: int, draw: int) -> tuple[Floats, Floats]:

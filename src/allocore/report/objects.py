@@ -143,9 +143,9 @@ def class_object(summary: "ClassSummary", place: int, top: int) -> dict[str, Any
 
 def _profile(summary: "ClassSummary", place: int, mode: int, top: int) -> dict[str, Any]:
     profile, labels = summary.profile(place, mode), []
-    for row in profile.heaviest[:top].tolist():
+    for row in profile.heaviest(top).tolist():
         known = profile.low_D is not None and profile.high_D is not None
-        low, high = (profile.low_D[row], profile.high_D[row]) if known else (None, None)  # type: ignore[index]
+        low, high = (float(profile.low_D[row]), float(profile.high_D[row])) if known else (None, None)  # type: ignore[index]
         labels.append({"label": profile.mode.labels[row], "share": profile.share_D[row], "low": low, "high": high})
     return {
         "factor": summary.location_CM[place, mode],

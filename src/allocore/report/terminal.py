@@ -456,7 +456,7 @@ def _bars(profile: Profile, top: int) -> Iterator[RenderableType]:
     grid = Table.grid(padding=(0, 1))
     for justify in ("left", "left", "right"):
         grid.add_column(justify=justify)
-    for row, (label, share) in zip(profile.heaviest.tolist(), labels, strict=False):
+    for row, (label, share) in zip(profile.heaviest(len(labels)).tolist(), labels, strict=True):
         bar = Text("█" * round(_BAR * share / labels[0][1]), style=COLOURS[1])
         grid.add_row("", Text(label), label_words(profile, row), bar)
     yield grid

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.errors import Described, InputError
-from allocore.tensor.coordinates import Int64s, Integers, canonical, column_keys
+from allocore.tensor.coordinates import Int64s, Integers, canonical, column_keys, distinct
 from allocore.tensor.missing import WILDCARD, Missing
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def fold(
         return coords[:, above], counts[above]
     if asymmetric == "error":
         pairs = as_pairs(coords, pair)
-        number = np.unique(column_keys(shape, pairs)[0]).size
+        number = distinct(column_keys(shape, pairs)[0]).size
         given = Described(f"counts that differ between the two directions in {differing:,} of {number:,} cells")
         rule = "must be 'sum' to add up both directions, unless they are equal or every pair has the direction i < j"
         raise InputError("asymmetric", given, rule)

@@ -377,7 +377,7 @@ def _share_axis(ax: Axes, profile: Profile, highest: float, beside: float) -> No
 def _largest(profile: Profile, top: int, threshold: float) -> Ints:
     if profile.even or profile.empty:
         return np.empty(0, dtype=np.int64)
-    heaviest = profile.heaviest[:top]
+    heaviest = profile.heaviest(top)
     named = profile.share_D[heaviest] >= threshold
     named[:1] = True
     return heaviest[named]

@@ -174,7 +174,7 @@ def _heaviest(shown: list[Factor], most: int) -> Ints:
     """The heaviest label of every factor, then the heaviest overall."""
     share_FD = np.array([factor.share_D for factor in shown])
     weight_D = np.array([factor.mass for factor in shown]) @ share_FD
-    firsts = [int(factor.heaviest[0]) for factor in shown if not factor.empty]
+    firsts = [int(factor.heaviest(1)[0]) for factor in shown if not factor.empty]
     chosen = list(dict.fromkeys([*firsts, *np.argsort(-weight_D, kind="stable").tolist()]))[:most]
     return np.array(chosen, dtype=np.int64)
 

@@ -260,7 +260,7 @@ def _factor_name(factor: Factor) -> str:
         return _short(f"{factor.number}: {factor.known}")
     if factor.empty or factor.even:
         return _short(f"{factor.number}: {factor.words(1)}")
-    return _short(f"{factor.number}: {factor.mode.join_labels(factor.heaviest[: len(factor.top(3))].tolist())}")
+    return _short(f"{factor.number}: {factor.mode.join_labels(factor.heaviest(len(factor.top(3))).tolist())}")
 
 
 class _Key(NamedTuple):

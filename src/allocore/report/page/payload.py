@@ -11,7 +11,8 @@ single draw is its factor, which other classes may share. To keep the page small
 """
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from allocore.classes.tables import top_cells
 from allocore.diagnosis import Diagnosis
 from allocore.findings import sentences
 from allocore.forecast.forecast import Forecast
-from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.elementary import Floats, Ints, Singles
 from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
 from allocore.posterior.check import check_rows, network_modes
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
@@ -160,7 +161,7 @@ class _Columns:
     def _column(self, profile: Profile) -> int:
         """The place of a profile among the columns; a new one is added."""
         numbers = [each for each in (profile.share_D, profile.low_D, profile.high_D) if each is not None]
-        key = tuple(each.astype("<f4").tobytes() for each in numbers)
+        key = tuple(blake2b(each.astype("<f4").tobytes(), digest_size=16).digest() for each in numbers)
         if key not in self._known:
             self._known[key] = len(self.shown)
             self.shown.append(profile)
@@ -207,14 +208,14 @@ def _heaviest_rows(mode: ShownMode, columns: list[Profile]) -> Ints | None:
     if mode.kind == "time" or length <= _WHOLE_LABELS or length * len(columns) <= _NUMBERS:
         return None
     most = min(length, max(_LEAST_ROWS, _NUMBERS // len(columns)))
-    return np.stack([column.heaviest[:most] for column in columns])
+    return np.stack([column.heaviest(most) for column in columns])
 
 
-def _chosen(columns: list[Floats], rows_NR: Ints | None) -> Floats:
-    if not columns:
-        return np.empty((0, 0))
-    numbers_ND = np.stack(columns)
-    return numbers_ND if rows_NR is None else np.take_along_axis(numbers_ND, rows_NR, axis=1)
+def _chosen(columns: Sequence[Floats | Singles], rows_NR: Ints | None) -> Floats:
+    """The numbers of each column as float64, in all rows or in its own."""
+    rows_N = [slice(None)] * len(columns) if rows_NR is None else rows_NR
+    chosen = [column_D[rows] for column_D, rows in zip(columns, rows_N, strict=False)]
+    return np.array(chosen, dtype=np.float64) if chosen else np.empty((0, 0))
 
 
 def _intervals(columns: list[Profile], rows_NR: Ints | None) -> dict[str, Any] | None:

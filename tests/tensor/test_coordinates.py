@@ -1,0 +1,14 @@
+"""Distinct numbers, against NumPy's."""
+
+import numpy as np
+import pytest
+
+from allocore.tensor.coordinates import distinct
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("values", [[], [0], [5, 5], [3, 0, 3, 1, 0], range(1000, 0, -3)])
+def test_distinct_values_are_those_of_numpy(kind, values):
+    found = distinct(np.array(values, dtype=kind))
+    assert found.dtype == kind
+    assert found.tolist() == np.unique(np.array(values, dtype=kind)).tolist()
