@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -334,11 +333,7 @@ def _as_input_errors() -> Iterator[None]:
 
 
 def _settings() -> dict[str, str]:
-    settings = {"memory_limit": literal(_MEMORY), "preserve_insertion_order": "false", "TimeZone": "'UTC'"}
-    # In Jupyter without ipywidgets, duckdb refuses this setting, even "false". It may draw on standard output.
-    if sys.stderr.isatty() and os.isatty(1):
-        settings["enable_progress_bar"] = "true"
-    return settings
+    return {"memory_limit": literal(_MEMORY), "preserve_insertion_order": "false", "TimeZone": "'UTC'"}
 
 
 def _modes(

@@ -7,6 +7,8 @@ into a query could neither read nor write another file.
 from __future__ import annotations
 
 import glob
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,9 +38,19 @@ def connect(
     if folder is not None:
         allowed |= {"allowed_directories": f"[{literal(path_text(folder))}]", "temp_directory": literal(str(folder))}
     connection = duckdb.connect(":memory:" if folder is None else str(folder / "tables"))
-    for name, value in (dict(settings or {}) | allowed | _LOCKED).items():
+    for name, value in (_progress() | dict(settings or {}) | allowed | _LOCKED).items():
         connection.execute(f"SET {name} = {value}")
     return connection
+
+
+def _progress() -> dict[str, str]:
+    """duckdb draws its bar on standard output, even into a file or a pipe, if it is not told otherwise.
+
+    In a notebook it decides by itself: without ipywidgets it refuses this setting, even "false".
+    """
+    if "ipykernel" in sys.modules:
+        return {}
+    return {"enable_progress_bar": "true" if sys.stderr.isatty() and os.isatty(1) else "false"}
 
 
 def literal(text: str) -> str:
