@@ -1,0 +1,61 @@
+"""Axe-core finds no fault in any view of the page, in the light and in the dark theme, nor on a phone."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from allocore.report.page.payload import payload
+from support import forecast_cases
+from support.browser_tab import WINDOW, needs_browser, new_context
+from support.shown_posteriors import chains_apart, varied_posterior
+
+pytestmark = needs_browser
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "check_accessibility.py"
+PHONE = {"width": 390, "height": 844}
+VIEWS = ("", "classes", "class/0", "compare/0,1", "factor/0/0", "nodes", "nodes?node=United+States", "surprises")
+
+
+@pytest.fixture(scope="module")
+def violations():
+    return runpy.run_path(str(SCRIPT))["violations"]
+
+
+def masked():
+    return varied_posterior(masked=True)
+
+
+def faults(violations, seen, address):
+    """The faults of a view, with all that can be opened open."""
+    page = seen.go(address)
+    page.wait_for_selector("main h1")
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
+    return [f"{address}: {fault}" for fault in violations(page)]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WINDOW, PHONE], ids=["window", "phone"])
+def test_no_view_has_a_fault(shared, violations, size, theme):
+    seen = shared(masked)
+    seen.go().evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    seen.page.set_viewport_size(size)
+    found = [fault for address in VIEWS for fault in faults(violations, seen, address)]
+    seen.page.evaluate("document.documentElement.dataset.theme = 'light'")
+    assert found == []
+
+
+def test_nor_do_chains_that_disagree_and_a_forecast(opened, violations):
+    post = forecast_cases.fitted(forecast_cases.tensor())
+    forecast = opened(payload(post, "Title", forecast=post.forecast(2)))
+    assert faults(violations, forecast, "forecast") == []
+    assert faults(violations, opened(chains_apart()), "") == []
+
+
+def test_a_fault_is_found(opened, violations):
+    seen = opened(chains_apart())
+    page = seen.go()
+    page.evaluate("document.querySelector('#query').labels[0].remove(); document.querySelector('#query').placeholder = ''")
+    page.evaluate("document.querySelector('main h1').style.color = '#ddd'")
+    assert {fault.split(":")[0] for fault in violations(page)} >= {"label", "color-contrast"}
