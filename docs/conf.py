@@ -92,7 +92,7 @@ html_theme_options = {
     "show_prev_next": True,
     "show_nav_level": 1,
     "back_to_top_button": True,
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "monokai",
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": []}
