@@ -49,7 +49,9 @@ def faults(folder: Path) -> list[str]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         for scheme in ("light", "dark"):
-            page = browser.new_context(offline=True, viewport=WIDE, color_scheme=scheme, reduced_motion="reduce").new_page()
+            page = browser.new_context(
+                offline=True, viewport=WIDE, color_scheme=scheme, reduced_motion="reduce"
+            ).new_page()
             for path in paths:
                 page.goto(path.resolve().as_uri())
                 each = violations(page) + (overhang(page) if scheme == "light" else [])
@@ -67,7 +69,9 @@ def main() -> None:
     print("\n".join(found))
     if found:
         sys.exit(f"{len(found)} faults of accessibility in {sys.argv[1]}")
-    print("Accessibility: no fault that axe-core finds, in the light and in the dark theme, and no page wider than a phone")
+    print(
+        "Accessibility: no fault that axe-core finds, in the light and in the dark theme, and no page wider than a phone"
+    )
 
 
 if __name__ == "__main__":

@@ -56,6 +56,8 @@ def test_nor_do_chains_that_disagree_and_a_forecast(opened, violations):
 def test_a_fault_is_found(opened, violations):
     seen = opened(chains_apart())
     page = seen.go()
-    page.evaluate("document.querySelector('#query').labels[0].remove(); document.querySelector('#query').placeholder = ''")
+    page.evaluate(
+        "document.querySelector('#query').labels[0].remove(); document.querySelector('#query').placeholder = ''"
+    )
     page.evaluate("document.querySelector('main h1').style.color = '#ddd'")
     assert {fault.split(":")[0] for fault in violations(page)} >= {"label", "color-contrast"}
