@@ -1,4 +1,4 @@
-"""Check every page of a built site with axe-core, by the rules of WCAG 2.2 A and AA, in Chromium and with the network off.
+"""Check every page of a built site with axe-core, by the rules of WCAG 2.2 A and AA, in Chromium without a network.
 
 A page may not be wider than a phone either. Without Chromium nothing is checked, and a line says so.
 
@@ -49,9 +49,8 @@ def faults(folder: Path) -> list[str]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         for scheme in ("light", "dark"):
-            page = browser.new_context(
-                offline=True, viewport=WIDE, color_scheme=scheme, reduced_motion="reduce"
-            ).new_page()
+            settings = {"offline": True, "viewport": WIDE, "color_scheme": scheme, "reduced_motion": "reduce"}
+            page = browser.new_context(**settings).new_page()
             for path in paths:
                 page.goto(path.resolve().as_uri())
                 each = violations(page) + (overhang(page) if scheme == "light" else [])
@@ -69,9 +68,7 @@ def main() -> None:
     print("\n".join(found))
     if found:
         sys.exit(f"{len(found)} faults of accessibility in {sys.argv[1]}")
-    print(
-        "Accessibility: no fault that axe-core finds, in the light and in the dark theme, and no page wider than a phone"
-    )
+    print("Accessibility: axe-core finds no fault, light or dark, and no page is wider than a phone")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from allocore.report.page.payload import payload
 from support import forecast_cases
-from support.browser_tab import WINDOW, needs_browser, new_context
+from support.browser_tab import WINDOW, needs_browser
 from support.shown_posteriors import chains_apart, varied_posterior
 
 pytestmark = needs_browser
