@@ -117,9 +117,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/oxfmt $(SCRIPTS)
 
-picture: $(VENV)/.dev  ## Make the pictures in the README: docs/demo.svg, docs/explorer.png (needs Chromium)
-	$(BIN)/python scripts/make_demo_picture.py docs/demo.svg
-	$(BIN)/python scripts/make_explorer_picture.py docs/explorer.png
+picture: $(VENV)/.dev demo  ## Take the pictures of the demo's report: docs/report.png, docs/explorer.png (needs Chromium)
+	$(BIN)/python scripts/make_report_pictures.py demo/flights.html docs
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "allocore needs Python 3.11 or later; set PYTHON=/path/to/python3.11"; exit 1; }
