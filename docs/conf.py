@@ -26,7 +26,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
     "command_reference",
-    "flights_explorer",
+    "reports",
 ]
 exclude_patterns = ["_extensions", "gallery", "auto_gallery/*.ipynb", "auto_gallery/*.py", "**sg_execution_times.rst"]
 
