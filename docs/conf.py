@@ -25,6 +25,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "mathml",
+    "accessible",
     "command_reference",
     "reports",
 ]
