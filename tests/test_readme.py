@@ -44,7 +44,7 @@ PRINTED = {
     "forecast": "Forecast of month",
 }
 # On a slow machine, commands print these lines on standard error while they work.
-PROGRESS = re.compile(r"allocore: .*, \d+ (s|min)|\d+ of \d+ jobs done.*")
+PROGRESS = re.compile(r"allocore: .*, \d+ (s|min)|sampling: .* sweeps.*|\d+ of \d+ jobs done.*")
 QUICK = ["--chains", "1", "--burn-in", "2", "--draws", "1", "--thin", "1", "--threads", "1"]
 QUICK_NNTUCK = ["--restarts", "1", "--max-iter", "2", "--threads", "1"]
 
