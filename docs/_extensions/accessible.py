@@ -1,8 +1,9 @@
-"""What Sphinx and its theme write is mended for screen readers: long signatures, and the arrows of the sidebar."""
+"""For screen readers: words for figures of notebooks, for long signatures, and for the arrows of the sidebar."""
 
 import re
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 # A long signature is a list of definitions without terms.
@@ -24,7 +25,18 @@ def _mend(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any]
         )
 
 
+def _describe(app: Sphinx, doctree: nodes.document) -> None:
+    """A figure that a cell has drawn is named after its section, whose text says what it shows."""
+    for image in doctree.findall(nodes.image):
+        place = image.parent
+        while place is not None and not isinstance(place, nodes.section):
+            place = place.parent
+        if "alt" not in image and place is not None:
+            image["alt"] = f"Figure of the section {place.next_node(nodes.title).astext()!r}, which describes it"
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Mend a page after the theme has prepared it."""
+    """Describe figures when a page is read, and mend it after the theme has prepared it."""
+    app.connect("doctree-read", _describe)
     app.connect("html-page-context", _mend, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
