@@ -9,11 +9,12 @@ from allocore.report.page.payload import payload
 from support import forecast_cases
 from support.browser_tab import WINDOW, needs_browser
 from support.shown_posteriors import chains_apart, varied_posterior
+from support.tiers import by_tier
 
 pytestmark = needs_browser
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "check_accessibility.py"
-PHONE = {"width": 390, "height": 844}
+SIZES = {"window": WINDOW, "phone": {"width": 390, "height": 844}}
 VIEWS = ("", "classes", "class/0", "compare/0,1", "factor/0/0", "nodes", "nodes?node=United+States", "surprises")
 
 
@@ -35,12 +36,13 @@ def faults(violations, seen, address):
     return [f"{address}: {fault}" for fault in violations(page)]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WINDOW, PHONE], ids=["window", "phone"])
+@pytest.mark.parametrize(
+    ("size", "theme"), by_tier([("window", "light"), ("phone", "dark")], ("window", "phone"), ("light", "dark"))
+)
 def test_no_view_has_a_fault(shared, violations, size, theme):
     seen = shared(masked)
     seen.go().evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-    seen.page.set_viewport_size(size)
+    seen.page.set_viewport_size(SIZES[size])
     found = [fault for address in VIEWS for fault in faults(violations, seen, address)]
     seen.page.evaluate("document.documentElement.dataset.theme = 'light'")
     assert found == []
