@@ -1,6 +1,9 @@
 """Axe-core finds no fault in any view of the page, in the light and in the dark theme, nor on a phone."""
 
+import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,20 @@ def test_a_fault_is_found(opened, violations):
     )
     page.evaluate("document.querySelector('main h1').style.color = '#ddd'")
     assert {fault.split(":")[0] for fault in violations(page)} >= {"label", "color-contrast"}
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ("<main><h1>Good</h1></main>", set()),
+        ("<main><h1>Picture</h1><img src='data:,'></main>", {"image-alt"}),
+        ("<main style='width: 900px'><h1>Wide</h1></main>", {"510 px wider than a phone, because of <main style"}),
+    ],
+)
+def test_faults_of_a_site_are_named(tmp_path, body, faults):
+    page = f"<!DOCTYPE html><html lang='en'><head><title>T</title></head><body style='margin: 0'>{body}</body></html>"
+    (tmp_path / "index.html").write_text(page, encoding="utf-8")
+    done = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True)
+    found = [line.removeprefix("index.html: ") for line in done.stdout.splitlines() if line.startswith("index.html: ")]
+    assert {re.split("[:=]", line)[0] for line in found} == faults
+    assert done.returncode == bool(faults)
