@@ -18,12 +18,14 @@ WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 _WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 _COLOURS = ["color-contrast", "link-in-text-block"]  # all that differs in the dark
 _AXE = Axe()
-# By how many pixels a page can be scrolled sideways, and which element ends furthest to the right.
+# By how many pixels a page scrolls sideways, and which element, outside of boxes that scroll, ends furthest right.
 _OVERHANG = """() => {
     const over = document.documentElement.scrollWidth - document.documentElement.clientWidth;
     if (over <= 0) return null;
-    const all = [...document.body.querySelectorAll('*')].map(each => [each.getBoundingClientRect().right, each]);
-    const [, widest] = all.reduce((a, b) => (b[0] > a[0] ? b : a));
+    const boxed = (each) => each && (/auto|scroll/.test(getComputedStyle(each).overflowX) || boxed(each.parentElement));
+    const all = [...document.body.querySelectorAll('*')].filter(each => !boxed(each.parentElement));
+    const right = (each) => each.getBoundingClientRect().right;
+    const widest = all.reduce((a, b) => (right(b) > right(a) ? b : a));
     return `${over} px wider than a phone, because of ${widest.outerHTML.slice(0, 120)}`;
 }"""
 

@@ -51,6 +51,12 @@ def test_no_view_has_a_fault(shared, violations, size, theme):
     assert found == []
 
 
+def test_a_page_with_all_views_is_not_wider_than_a_phone(opened):
+    page = opened(varied_posterior()).go()
+    page.evaluate("() => { for (let n = 0; n < 4; n++) nav.append(nav.lastChild.cloneNode(true)); }")
+    assert runpy.run_path(str(SCRIPT))["overhang"](page) == []
+
+
 def test_nor_do_chains_that_disagree_and_a_forecast(opened, violations):
     post = forecast_cases.fitted(forecast_cases.tensor())
     forecast = opened(payload(post, "Title", forecast=post.forecast(2)))
