@@ -20,12 +20,20 @@ from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
 from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
 from allocore.classes.memberships import Memberships, find_memberships
 from allocore.classes.motifs import PERMUTATIONS, find_motifs, motif_table
-from allocore.classes.names import classes_html, names_of, short_name
+from allocore.classes.names import classes_html, names_of
 from allocore.classes.networks import Modes
 from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
 from allocore.classes.reproducibility import LEAST_CHAINS, Reproducibility, judge_reproducibility
-from allocore.classes.summary import ClassSummary, Support, factor_names, factors_in_use, profiles_of, shown_modes
+from allocore.classes.summary import (
+    ClassSummary,
+    Support,
+    factor_names,
+    factors_in_use,
+    profiles_of,
+    shown_modes,
+    unused_factors,
+)
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
 from allocore.errors import InputError, check_flags, place_of, whole_number
@@ -157,12 +165,12 @@ def _matched_estimates(
 
 
 def _known(location_NCM: NDArray[np.int32], spec: Spec) -> Ints:
-    """The known factor of each class in each mode: that which it has in at least half of the draws that hold it."""
+    """The known factor of each class in each mode: that which it has in most of the draws that hold it."""
     known_CM = np.full(location_NCM.shape[1:], -1, dtype=np.int64)
     held_C = (location_NCM[:, :, 0] >= 0).sum(axis=0)
     for mode, known in enumerate(spec.known):
         for k in range(len(known)):
-            known_CM[(location_NCM[:, :, mode] == k).sum(axis=0) >= _SHARED * np.maximum(held_C, 1), mode] = k
+            known_CM[(location_NCM[:, :, mode] == k).sum(axis=0) > held_C / 2, mode] = k
     return known_CM
 
 
@@ -242,8 +250,9 @@ def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", p
         estimates, chosen = _matched_estimates(folded, found.draws, found.mean_profiles, pairs())
     names = tuple(consensus.names[place] for place in chosen.tolist())
     rows = matching_rows(record.tensor.labels, run.tensor.labels)
-    if record.folded_mode is not None:
-        rows[record.folded_mode].fill(-1)  # all rows of this mode are new
+    if (new := record.new_rows) is not None:
+        for mode in new.modes:
+            rows[mode][new.first :] = -1  # even if the fit has their labels
     numbers = carried_over(Numbers(consensus.numbers[chosen], names, consensus.numbering.known), rows)
     of_run = consensus.reproducibility
     halves = None if of_run is None else replace(of_run, found_again=of_run.found_again[chosen])
@@ -484,7 +493,7 @@ class Consensus:
         factors = strong or list(summary.factors[m].values())
         if not factors:
             raise InputError("mode", mode, "must have factors, and the chains have no class in common")
-        names = unique_names([short_name(each) or "even" for each in factors])
+        names = unique_names([each.short_name or "even" for each in factors])
         shares = {name: each.share_D for name, each in zip(names, factors, strict=True)}
         return pd.DataFrame(shares, index=pd.Index(map(str, summary.modes[m].labels), name=summary.modes[m].name))
 
@@ -511,9 +520,7 @@ class Consensus:
         True
         """
         number, tied = self._record.tensor.mode(mode), self._record.spec.tied
-        # New rows of one role have no other role.
-        both = tied is not None and number in tied and self._record.folded_mode not in tied
-        roles = tied if tied is not None and both else (number,)
+        roles = tied if tied is not None and number in tied else (number,)
         if roles not in self._memberships:
             number_RC = self.summary.location_CM.T[list(roles)]
             with draw_bar("memberships", progress) as tick:
@@ -593,9 +600,9 @@ class Consensus:
         -------
         pandas.DataFrame
             Profiles have the columns `class`, `name`, `mode`, `label`, `share`, `median`, `low` and `high`. Factors
-            have `mode`, `factor`, `label` and the same numbers; `<mode>_factor` of a class refers to them, and a shared
-            factor is shown as its largest class has it. Classes have the columns of `classes`, with `<mode>_shared` as
-            text such as "1 4 7". Labels are texts, in the order of the tensor.
+            have `mode`, `factor`, its `name`, `label` and the same numbers; `<mode>_factor` of a class refers to them,
+            and a shared factor is shown as its largest class has it. Classes have the columns of `classes`, with
+            `<mode>_shared` as text such as "1 4 7". Labels are texts, in the order of the tensor.
 
         Examples
         --------
@@ -632,7 +639,8 @@ def _summarize(
         both = np.block([[found.sharing[first], found.roles], [found.roles.T, found.sharing[second]]])
         location_CM[:, record.spec.tied] = _factor_numbers(both, number_C, roles=2).T
     known = factor_names(record.spec, found.known)
-    folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
+    new = () if record.new_rows is None else record.new_rows.modes
+    folded = f", in new rows of {' and '.join(tensor.mode_names[mode] for mode in new)}" if new else ""
     source = f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}"
     no_chains = np.full(len(share_C), np.nan)
     return ClassSummary(
@@ -711,17 +719,6 @@ def _findings(record: Record, found: Estimates) -> Iterator[Finding]:
         yield Finding("similar-classes", values={"share": alike})
     if differ >= _MENTIONED:
         yield Finding("other-classes", values={"share": differ, "chains": chains})
-    yield from _unused(record, found)
+    if found.known is not None:
+        yield from unused_factors(record.spec, record.tensor.mode_names, found.known)
     yield from inferred_budget(record)
-
-
-def _unused(record: Record, found: Estimates) -> Iterator[Finding]:
-    """The seeded and frozen factors of each mode that no class has."""
-    if found.known is None:
-        return
-    for mode, known in enumerate(record.spec.known):
-        used = set(found.known[:, record.spec.sharing(mode)].ravel().tolist())
-        unused = [name for k, name in enumerate(known.names) if k not in used]
-        if unused and mode == record.spec.sharing(mode)[0]:
-            values = {"names": unused, "mode": record.tensor.mode_names[mode]}
-            yield Finding("unused-factors", values=values)

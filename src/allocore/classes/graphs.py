@@ -11,6 +11,7 @@ of a node is what people read; Gephi and igraph draw it. An attribute that a nod
 of one without observed cells, is left out.
 """
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from allocore._io import result_file
+from allocore._text import visible
 from allocore.classes.consensus import Consensus
 from allocore.classes.memberships import Memberships
 from allocore.classes.networks import Modes, PairCounts, community_ties, node_modes, pair_counts
@@ -69,8 +71,15 @@ def write_graph(graph: "nx.Graph", path: Path, *, safe_csv: bool = False) -> Non
         return
     named = graph.copy()
     nx.set_node_attributes(named, {node: node for node in graph}, "name")  # of igraph
+    written = io.BytesIO()
+    nx.write_graphml_xml(named, written)
     with result_file(path) as file:
-        nx.write_graphml_xml(named, file)
+        file.write(_allowed_in_xml(written.getvalue().decode()).encode())
+
+
+def _allowed_in_xml(text: str) -> str:
+    """A text without the control characters of labels, which XML does not allow."""
+    return visible(text).translate({0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"})
 
 
 def check_graph_file(path: Path, argument: str) -> None:
@@ -93,10 +102,7 @@ def _graph_of_communities(
     summary: ClassSummary, pair: tuple[int, int], found: list[Memberships], least: float
 ) -> "nx.Graph":
     graph, ties = _empty("communities", summary.tensor, pair), community_ties(summary, pair)
-    shared, share_GHA = len(found[0].roles) > 1, ties.share_GHA
-    if shared and not graph.is_directed():
-        share_GHA = np.tril(np.ones(share_GHA.shape[:2]))[:, :, None] * share_GHA
-        share_GHA = share_GHA + np.transpose(ties.share_GHA - share_GHA, (1, 0, 2))
+    shared = len(found[0].roles) > 1
     names = [
         {number: str(number) if shared else f"{each.mode.name} {number}" for number in each.number.tolist()}
         for each in found
@@ -116,7 +122,7 @@ def _graph_of_communities(
     counts = summary.value_C.sum() / (summary.share_C.sum() or 1.0)  # of all classes of a draw, on average
     for g, sender in enumerate(ties.senders):
         for h, receiver in enumerate(ties.receivers):
-            share_A = share_GHA[g, h]
+            share_A = ties.share_GHA[g, h]
             share = float(share_A.sum())
             if share > 0.0 and share * counts >= least:
                 ends = names[0][sender.number], names[1][receiver.number]

@@ -138,9 +138,9 @@ def progress_line(record: Record, *, being_written: bool = False) -> str:
     if not record.spec.has_priors:
         return f"{sweeps:,} iterations; the best of its restarts."
     draws, seconds = record.core_values.shape[1], record.stats["seconds"]
-    if record.folded_mode is not None:
-        rows = plural(record.tensor.shape[record.folded_mode], "new row")
-        name = record.tensor.mode_names[record.folded_mode]
+    if (new := record.new_rows) is not None:
+        rows = plural(record.tensor.shape[new.modes[0]] - new.first, "new row")
+        name = " and ".join(record.tensor.mode_names[mode] for mode in new.modes)
         where = f"{draws:,} draws of {'each of ' * (chains > 1)}{plural(chains, 'chain')}"
         return f"{rows} of {name}, folded into {where}; {np.nanmean(seconds):.3g} s per draw; finished."
     text = f"{sweeps:,} of {schedule.sweeps:,} sweeps"
@@ -438,7 +438,7 @@ def _class_heading(summary: ClassSummary, place: int) -> Iterator[Text]:
 
 def _mode_details(summary: ClassSummary, place: int, mode: int, top: int) -> Iterator[RenderableType]:
     profile = summary.profile(place, mode)
-    number = f" #{summary.factor(place, mode).number}"
+    number = f" #{summary.factor(place, mode).number}" + (f" {profile.known}" if profile.known else "")
     sure, perhaps = sharers(summary, place, mode), perhaps_sharers(summary, place, mode)
     shared = f"shared with class{'es' * (len(sure) > 1)} {', '.join(sure)}" if sure else "not shared"
     shared += f"; perhaps shared with {', '.join(perhaps)}" if perhaps else ""
