@@ -48,10 +48,11 @@ lint: $(VENV)/.dev  ## Linters, formatters and the strict type checker, for Pyth
 	$(BIN)/oxlint $(SCRIPTS)
 	$(BIN)/oxfmt --check $(SCRIPTS)
 
-docs: $(VENV)/.docs  ## The documentation site, in .cache/site: its notebooks run, warnings are errors, links are checked
+docs: $(VENV)/.docs  ## The documentation site, in .cache/site: its notebooks run, warnings are errors, links and accessibility are checked
 	rm -rf .cache/site .cache/doctrees docs/reference/api
 	$(BIN)/python -m sphinx -q -W --keep-going -j 2 -d .cache/doctrees -b html docs .cache/site
 	$(BIN)/python scripts/check_site.py .cache/site
+	$(BIN)/python scripts/check_accessibility.py .cache/site
 
 bench: $(VENV)/.bench  ## The machine, speed as ratios within one run, serial share, cost curves, memory, storing, reading, rivals
 	$(BIN)/python benchmarks/speed.py --out .cache/bench $(TENSOR)
@@ -82,11 +83,14 @@ OTHER_VERSIONS := -q -n 2 --dist worksteal -m "not slow" tests/tensor tests/even
 NEWEST_PYTHON ?= $(firstword $(foreach python,python3.14 python3.13 $(wildcard $(HOME)/.pyenv/versions/3.1[34].*/bin/python), \
 	$(shell $(python) -c 'import sys; print(sys.executable)' 2> /dev/null)))
 
+# The Python with which a user tries the wheel.
+DIST_PYTHON ?= $(BIN)/python
+
 dist: $(VENV)/.release  ## Build the sdist and the wheel, check both, and run the demo from the wheel in a fresh environment
 	rm -rf dist .cache/dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
-	$(BIN)/python -m venv .cache/dist
+	$(DIST_PYTHON) -m venv .cache/dist
 	.cache/dist/bin/python -m pip install --quiet dist/*.whl
 	cd .cache && dist/bin/allocore demo
 
@@ -113,9 +117,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/oxfmt $(SCRIPTS)
 
-picture: $(VENV)/.dev  ## Make the pictures in the README: docs/demo.svg, docs/explorer.png (needs Chromium)
-	$(BIN)/python scripts/make_demo_picture.py docs/demo.svg
-	$(BIN)/python scripts/make_explorer_picture.py docs/explorer.png
+picture: $(VENV)/.dev demo  ## Take the pictures of the demo's report: docs/report.png, docs/explorer.png (needs Chromium)
+	$(BIN)/python scripts/make_report_pictures.py demo/flights.html docs
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "allocore needs Python 3.11 or later; set PYTHON=/path/to/python3.11"; exit 1; }

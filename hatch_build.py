@@ -1,7 +1,7 @@
 """The README as a package index shows it: links and pictures that work outside of the repository.
 
 A package index shows the README alone, so a link to docs/ leads nowhere there. With the address of the repository in
-ALLOCORE_HOME, as a release has it (CONTRIBUTING.md), links and pictures become absolute. Without it, links keep their
+ALLOCORE_HOME, as a release has it (RELEASING.md), links and pictures become absolute. Without it, links keep their
 words alone, and pictures are left out.
 """
 

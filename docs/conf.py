@@ -25,8 +25,9 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "mathml",
+    "accessible",
     "command_reference",
-    "flights_explorer",
+    "reports",
 ]
 exclude_patterns = ["_extensions", "gallery", "auto_gallery/*.ipynb", "auto_gallery/*.py", "**sg_execution_times.rst"]
 
@@ -54,7 +55,9 @@ autosummary_generate = True
 autosummary_context = {"properties": documented_properties()}
 smartquotes = False  # they would change quotes and dashes of commands
 default_role = "py:obj"  # `CountTensor.save` in a docstring is a link
-autodoc_typehints = "none"  # numpydoc's sections have them
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88  # longer signatures have a line for each parameter
 numpydoc_show_class_members = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -90,7 +93,7 @@ html_theme_options = {
     "show_prev_next": True,
     "show_nav_level": 1,
     "back_to_top_button": True,
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "monokai",
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": []}

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import allocore as ac
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -15,6 +17,36 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 def test_the_citation_has_the_version_of_the_package():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (.*)$", citation, flags=re.MULTILINE)[1] == PROJECT["version"]
+
+
+def test_the_workflow_is_valid_and_its_make_targets_exist():
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with distributed")
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))["jobs"]
+    assert set(jobs) >= {"lint", "test", "docs", "dist"}
+    assert {each.split("-")[0] for each in jobs["test"]["strategy"]["matrix"]["os"]} == {"ubuntu", "macos", "windows"}
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    targets = [command.removeprefix("make ") for command in commands if command.startswith("make ")]
+    assert {"lint", "test", "docs", "dist"} <= set(targets)
+    assert [target for target in targets if not re.search(rf"^{target}:", makefile, flags=re.MULTILINE)] == []
+
+
+def test_the_checklist_of_a_release_names_targets_and_files_that_exist():
+    checklist = (ROOT / "RELEASING.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {each for line in re.findall(r"make ([a-z -]+)", checklist) for each in line.split()}
+    assert {"lint", "docs", "test", "dist", "fuzz"} <= targets
+    assert [target for target in sorted(targets) if not re.search(rf"^{target}:", makefile, flags=re.MULTILINE)] == []
+    files = re.findall(r"`((?:\.?\w+/)*[\w.]+\.(?:py|md|yml|toml|cff|txt))`", checklist)
+    assert "pyproject.toml" in files
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
+def test_every_public_name_is_on_the_page_of_the_reference():
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^   (\w+)$", page, flags=re.MULTILINE)
+    names = [*(name for name in ac.__all__ if name != "figures"), *ac.figures.__all__]
+    assert sorted(listed) == sorted(names)
 
 
 def test_the_files_that_the_guide_names_exist():

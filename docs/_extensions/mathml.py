@@ -13,7 +13,7 @@ def _inline(translator: HTML5Translator, node: nodes.math) -> None:
 
 def _display(translator: HTML5Translator, node: nodes.math_block) -> None:
     formula = tex2mathml(node.astext(), as_block=True)
-    translator.body.append(f'<div class="formula">{formula}</div>\n')
+    translator.body.append(f'<div class="formula" tabindex="0">{formula}</div>\n')
     raise nodes.SkipNode
 
 

@@ -44,7 +44,7 @@ def drawn(page):
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
-@parametrize_few("width", [1280, 800, 420])
+@parametrize_few("width", [1280, 800, 390])
 def test_no_view_is_wider_than_the_window_and_texts_of_charts_stand_apart_and_inside(shared, width):
     seen = shared(varied_posterior)
     for address in (*VIEWS, "classes"):
@@ -131,7 +131,7 @@ def test_placeholders_are_not_cut(opened):
     }).map(input => input.placeholder)"""
     for address in ("classes", "compare/0", "surprises"):
         page = seen.go(address)
-        for width in (1280, 420):
+        for width in (1280, 390):
             at_width(seen, width)
             assert page.evaluate(cut) == []
 

@@ -4,7 +4,7 @@ import { observer } from "./chart_box.js";
 import { classList } from "./class_list.js";
 import { classView } from "./class_view.js";
 import { compareView } from "./compare_view.js";
-import { link, make } from "./elements.js";
+import { link, make, scrollers } from "./elements.js";
 import { factorView } from "./factor_view.js";
 import { forecastView } from "./forecast_view.js";
 import { classNumbered, classes, given, inOrder, modes, titleOf } from "./model.js";
@@ -54,6 +54,7 @@ let shownBefore = false;
 
 function show() {
   observer.disconnect();
+  scrollers.disconnect();
   const [title, content] = viewOf(location.hash);
   const main = document.getElementById("main");
   main.replaceChildren(...content.flat().filter(Boolean));

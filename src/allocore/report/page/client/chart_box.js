@@ -5,10 +5,9 @@ import { make, simpleTable } from "./elements.js";
 
 // A chart with a description for screen readers and with its numbers as a table.
 export function charted(described, chart, headings, rows) {
-  const body = make("div", { class: "tablebox" });
-  const details = make("details", { class: "astable" }, make("summary", {}, "As a table"), body);
+  const details = make("details", { class: "astable" }, make("summary", {}, "As a table"));
   details.addEventListener("toggle", () => {
-    if (details.open && !body.firstChild) body.append(simpleTable(headings, rows(), described));
+    if (details.open && details.children.length === 1) details.append(simpleTable(headings, rows(), described));
   });
   const box = make("div", { class: "chart", role: "img", "aria-label": described });
   return make("figure", {}, drawn(box, chart), details);

@@ -118,6 +118,8 @@ function topCells(one) {
     "expected of all classes",
     "observed",
   ];
+  const box = simpleTable(headings, rows, `Top cells of class ${one.number}`, 3);
+  box.classList.add("cells");
   return [
     make(
       "p",
@@ -125,7 +127,7 @@ function topCells(one) {
       `Where the class explains the most counts${summed.length ? `, summed over ${summed.join(" and ")}` : ""}: `,
       "what it expects there, what all classes expect together, and what was observed.",
     ),
-    make("div", { class: "tablebox cells" }, simpleTable(headings, rows, `Top cells of class ${one.number}`, 3)),
+    box,
   ];
 }
 

@@ -107,13 +107,32 @@ export function panel(title, ...children) {
   return make("section", { class: "panel" }, make("h2", {}, title), ...children);
 }
 
+// Boxes of tables. The keyboard reaches those in which there is something to scroll.
+export const scrollers = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const scrolls = target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight;
+    if (scrolls) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+
+// A table in a box of its own, in which it scrolls if it is too wide or too long.
+export function tableBox(kind, caption, ...parts) {
+  const box = make(
+    "div",
+    { class: "tablebox", role: "group", "aria-label": caption },
+    make("table", { class: kind }, caption ? make("caption", { class: "hidden" }, caption) : null, parts),
+  );
+  scrollers.observe(box);
+  return box;
+}
+
 // A table of text. The cells of the last columns, as many as `numbers` says, are numbers.
 export function simpleTable(headings, rows, caption, numbers = 0) {
   const kind = (n) => (n >= headings.length - numbers ? "number" : null);
-  return make(
-    "table",
-    {},
-    caption ? make("caption", { class: "hidden" }, caption) : null,
+  return tableBox(
+    null,
+    caption,
     make(
       "thead",
       {},

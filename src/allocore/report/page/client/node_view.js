@@ -52,28 +52,22 @@ function communities(group, { mixed, other, expected }) {
       { class: "quiet" },
       `Shares of its ${amount(expected)} ${given.counted}; ${percent(other, 0)} are in no community.`,
     ),
-    rows.length
-      ? make("div", { class: "tablebox" }, simpleTable(["community", "membership", "classes"], rows, "Communities"))
-      : null,
+    rows.length ? simpleTable(["community", "membership", "classes"], rows, "Communities") : null,
   ];
 }
 
 function partners(rows) {
   if (!rows.length) return make("p", { class: "quiet" }, "None: it has no counts.");
   const known = new Set(given.nodes.labels);
-  return make(
-    "div",
-    { class: "tablebox" },
-    simpleTable(
-      ["partner", "observed", "expected"],
-      rows.map(([label, observed, expected]) => [
-        known.has(label) ? nodeLink(label) : bdi(label),
-        whole.format(observed),
-        amount(expected),
-      ]),
-      "Largest partners",
-      2,
-    ),
+  return simpleTable(
+    ["partner", "observed", "expected"],
+    rows.map(([label, observed, expected]) => [
+      known.has(label) ? nodeLink(label) : bdi(label),
+      whole.format(observed),
+      amount(expected),
+    ]),
+    "Largest partners",
+    2,
   );
 }
 

@@ -115,20 +115,16 @@ const columnsOf = ({ communities }) => [
 function communityTable({ communities }) {
   return [
     make("p", { class: "quiet" }, `Largest first; bars in the table above have ${LEVEL}s behind them.`),
-    make(
-      "div",
-      { class: "tablebox" },
-      simpleTable(
-        ["community", "classes", "nodes", "share of all"],
-        communities.map((each) => [
-          communityName(each),
-          classLinks(each.classes),
-          whole.format(each.nodes),
-          percent(each.share),
-        ]),
-        "Communities",
-        2,
-      ),
+    simpleTable(
+      ["community", "classes", "nodes", "share of all"],
+      communities.map((each) => [
+        communityName(each),
+        classLinks(each.classes),
+        whole.format(each.nodes),
+        percent(each.share),
+      ]),
+      "Communities",
+      2,
     ),
   ];
 }

@@ -128,9 +128,7 @@ function sharedFactors() {
   const all = modes.flatMap((mode) => mode.factors).filter((factor) => factor.classes.length > 1);
   if (!all.length) return make("p", { class: "quiet" }, "No two classes share a factor.");
   const rows = all.sort((a, b) => b.classes.length - a.classes.length || b.mass - a.mass).slice(0, 14);
-  return make(
-    "div",
-    { class: "tablebox" },
+  return [
     simpleTable(
       ["factor", "top labels", "classes", "share of all"],
       rows.map((factor) => [chip(factor), words(factor, 4), String(factor.classes.length), percent(factor.mass)]),
@@ -139,7 +137,7 @@ function sharedFactors() {
     all.length > rows.length
       ? make("p", { class: "quiet" }, `and ${all.length - rows.length} more shared factors`)
       : null,
-  );
+  ];
 }
 
 // Patterns of classes that recur between different parties, with the classes of each pair.
@@ -166,18 +164,14 @@ function recurringPatterns() {
         `${plural(motif.pairs, "pair")} of parties, ${motif.expected.toFixed(1)} by chance `,
         `(p = ${motif.p.toFixed(3)}).`,
       ),
-      make(
-        "div",
-        { class: "tablebox" },
-        simpleTable(
-          ["a", "b", "classes"],
-          motif.occurrences.map(({ a, b, places }) => [
-            bdi(a),
-            bdi(b),
-            places.map((place, n) => [n ? make("br") : "", namedLink(classes[place])]),
-          ]),
-          "Pairs of parties that have the pattern",
-        ),
+      simpleTable(
+        ["a", "b", "classes"],
+        motif.occurrences.map(({ a, b, places }) => [
+          bdi(a),
+          bdi(b),
+          places.map((place, n) => [n ? make("br") : "", namedLink(classes[place])]),
+        ]),
+        "Pairs of parties that have the pattern",
       ),
     ]),
   ];
@@ -240,7 +234,7 @@ function judgedPanel(place, title, caption, { level, words: [answer, ...others],
       {},
       others.map((text) => make("li", {}, text)),
     ),
-    make("div", { class: "tablebox" }, simpleTable(headings, rows, caption, headings.length - 1)),
+    simpleTable(headings, rows, caption, headings.length - 1),
     make("p", { class: "quiet" }, ...explained),
   );
   return reachable(box, place);
@@ -308,7 +302,7 @@ function healthPanel(health) {
         {},
         health.words.map((text) => make("li", {}, text)),
       ),
-      make("div", { class: "tablebox" }, simpleTable(health.headings, health.rows, "Diagnostics of the chains")),
+      simpleTable(health.headings, health.rows, "Diagnostics of the chains"),
     ),
   );
   return reachable(box, "health");

@@ -1,6 +1,18 @@
 // Tables: classes with their factors in every mode, and rows that can be sorted by any column.
 
-import { apartNote, bdi, chip, classLink, make, namedLink, roomFor, say, shareBar, words } from "./elements.js";
+import {
+  apartNote,
+  bdi,
+  chip,
+  classLink,
+  make,
+  namedLink,
+  roomFor,
+  say,
+  shareBar,
+  tableBox,
+  words,
+} from "./elements.js";
 import { sparkline } from "./profile_charts.js";
 import { modes } from "./model.js";
 import { percent } from "./numbers.js";
@@ -49,24 +61,19 @@ function classRows(rows, { caption, same = () => new Set(), sure = null, skip = 
       }),
     );
   });
-  return make(
-    "div",
-    { class: "tablebox" },
+  return tableBox(
+    "classtable",
+    caption,
     make(
-      "table",
-      { class: "classtable" },
-      make("caption", { class: "hidden" }, caption),
+      "thead",
+      {},
       make(
-        "thead",
+        "tr",
         {},
-        make(
-          "tr",
-          {},
-          head.map((text) => make("th", { scope: "col" }, bdi(text))),
-        ),
+        head.map((text) => make("th", { scope: "col" }, bdi(text))),
       ),
-      make("tbody", {}, body),
     ),
+    make("tbody", {}, body),
   );
 }
 
@@ -75,7 +82,7 @@ const surest = (others) =>
 
 // A table that can be sorted by any column. A column has a heading, a value to sort by, and what is shown.
 export function sortableTable(rows, columns, caption, first) {
-  const box = make("div", { class: "tablebox" });
+  const box = make("div");
   let by = first;
   let down = true;
   const draw = (focused = false) => {
@@ -94,10 +101,9 @@ export function sortableTable(rows, columns, caption, first) {
       ),
     );
     box.replaceChildren(
-      make(
-        "table",
-        {},
-        make("caption", { class: "hidden" }, caption),
+      tableBox(
+        null,
+        caption,
         make("thead", {}, make("tr", {}, heads)),
         make(
           "tbody",
