@@ -277,7 +277,10 @@ def _checked_outcome(content: JobAnswer | Lost) -> Outcome:
 
 
 class JobProgress:
-    """A bar with the running jobs, or in a log a line after ten seconds, then every minute. If it fails, it warns and the jobs go on."""
+    """A bar with the running jobs, or in a log a line after ten seconds, then every minute.
+
+    If it fails, it warns and the jobs go on.
+    """
 
     def __init__(
         self,
