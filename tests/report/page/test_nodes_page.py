@@ -124,8 +124,8 @@ def test_the_table_of_nodes_can_be_sorted_and_filtered_and_leads_to_a_node(share
     page = seen.go("nodes")
     assert page.inner_text("#nav [aria-current]") == "Nodes"
     assert seen.cut_placeholders() == []
-    kinds = "() => [...document.querySelectorAll('.panel:first-of-type tr')].map(row => [...row.cells].map(each => each.className))"
-    heads, *rows = page.evaluate(kinds)
+    kinds = "rows => rows.map(row => [...row.cells].map(each => each.className))"
+    heads, *rows = page.eval_on_selector_all(".panel:first-of-type tr", kinds)
     assert "number" in heads
     assert all(row == heads for row in rows), "headings of numbers stand above them"
     table = post.memberships("sender", progress=False)

@@ -198,9 +198,11 @@ def name_ticks(ax: Axes, ticks: Sequence[tuple[int, str]]) -> None:
     if len(ticks) == 2:
         low, high = ax.get_xlim()
         point = (high - low) / (inches(ax)[0] * 72)
-        for shown, (place, words), side in zip(ax.get_xticklabels(), ticks, ("left", "right"), strict=True):
+        sides: tuple[Literal["left"], Literal["right"]] = ("left", "right")
+        for shown, (place, words), side in zip(ax.get_xticklabels(), ticks, sides, strict=True):
             beyond = width(words, SMALL) / 2 - min(place - low, high - place) / point
-            shown.set_horizontalalignment(side if beyond > SMALL else "center")
+            if beyond > SMALL:
+                shown.set_horizontalalignment(side)
     ax.tick_params(axis="x", pad=SMALL + 2)
 
 
