@@ -198,7 +198,7 @@ def name_ticks(ax: Axes, ticks: Sequence[tuple[int, str]]) -> None:
     if len(ticks) == 2:
         low, high = ax.get_xlim()
         point = (high - low) / (inches(ax)[0] * 72)
-        sides: tuple[Literal["left"], Literal["right"]] = ("left", "right")
+        sides: Sequence[Literal["left", "right"]] = ("left", "right")
         for shown, (place, words), side in zip(ax.get_xticklabels(), ticks, sides, strict=True):
             beyond = width(words, SMALL) / 2 - min(place - low, high - place) / point
             if beyond > SMALL:
