@@ -146,6 +146,12 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
     if command[1] == "forecast":
         months = {"month": [f"2020-{month:02d}" for month in range(1, 6)]}
         Y = Y.with_labels(months, mode_names=["source", "target", "action", "month"])
+    if command[1] == "fold-in" and "sender,receiver" in command:
+        labels = {mode: [f"node {n}" for n in range(9)] for mode in ("sender", "receiver")}
+        Y = Y.with_labels(labels, mode_names=["sender", "receiver", "action", "month"]).mask_diagonal()
+        Y.save(tmp_path / "DATA.npz")
+        known = labels["sender"][:8]
+        Y = Y.select(sender=known, receiver=known)
     if command[2] == "run.zarr" or "--start" in command:
         split, budget = ac.hold_out(Y, 0.1, along=0, seed=1), 50 if "--start" in command else 3
         ac.AlloCore(budget, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False, chains=1).fit(
@@ -166,6 +172,8 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
     assert (code, [line for line in err.splitlines() if not PROGRESS.fullmatch(line)]) == (0, [])
     from_events = words[1] in ("icews/*.tab", "icews.zarr", "sales.csv", "april.tab")
     expected = PRINTED.get(words[0], "CountTensor: 9 x 9 x 4 x 5")
+    if words[0] == "fold-in" and "--mode" in words:
+        expected = f"in new rows of {' and '.join(words[words.index('--mode') + 1].split(','))}"
     if words[0] == "predict" and "--out" in words:
         expected = "2 predictions written to"
     assert ("rows read" if from_events else expected) in " ".join(out.split())

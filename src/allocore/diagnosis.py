@@ -216,7 +216,7 @@ def predictions_answer(record: Record, error: PredictiveError | None, *, equal: 
         few = Finding("predictions-few-draws", "caution", {"draws": draws, "least": LEAST_DRAWS})
         return _answer_on_predictions(nats, few, _more(record, "draws", LEAST_DRAWS))
     if (drift := drift_of(record)) is not None:
-        longer = {"sweeps": 2 * record.schedule.sweeps, "folded": record.folded_mode is not None}
+        longer = {"sweeps": 2 * record.schedule.sweeps, "folded": record.new_rows is not None}
         return _answer_on_predictions(nats, drift, Finding("more-sweeps", values=longer))
     if chains == 1:
         one = Finding("predictions-one-chain", "caution")
@@ -239,7 +239,7 @@ def _answer_on_predictions(nats: float, answer: Finding, *others: Finding) -> An
 def _more(record: Record, what: Literal["chains", "draws"], wanted: int) -> Finding:
     """Advise this number of chains or draws in total, or the planned number if that is larger."""
     planned = record.schedule.draws if what == "draws" else record.planned_chains or 0
-    folded = record.folded_mode is not None
+    folded = record.new_rows is not None
     kind = "more-chains" if what == "chains" else "more-draws"
     return Finding(kind, values={what: max(wanted, planned), "folded": folded})
 

@@ -46,7 +46,7 @@ from allocore.storage.record import SWEEPS_OF_NEW_ROWS, Record
 from allocore.storage.run_reader import read_record
 from allocore.storage.run_writer import write_record
 from allocore.storage.zarr_format import OnError
-from allocore.tensor.concat import Absent, NewLabels, matched_rows
+from allocore.tensor.concat import Absent, NewLabels, matched_rows, modes_of_new_rows
 from allocore.tensor.coordinates import as_integers
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import as_tensor
@@ -664,7 +664,7 @@ class Posterior:
     def fold_in(
         self,
         Y_new: object,
-        mode: int | str = -1,
+        mode: int | str | Sequence[int | str] = -1,
         *,
         absent: Absent = "zero",
         new_labels: NewLabels = "error",
@@ -673,7 +673,7 @@ class Posterior:
         seed: int | None = None,
         progress: bool = True,
     ) -> "Posterior":
-        """Draw new rows of one mode, such as a new month or country, given every draw of the fit.
+        """Draw new rows of one mode, such as a new month, or new nodes of a network, given every draw of the fit.
 
         The classes, their core values and the factors of the other modes do not change. The new rows of factors are
         drawn from their exact conditional given those and the counts in `Y_new`, by Gibbs sampling.
@@ -684,8 +684,11 @@ class Posterior:
             The counts of the new rows: anything that `as_tensor` takes, with the modes of the fitted tensor. All its
             rows in `mode` count as new, even if the fit has their labels. In the other modes rows are matched by label,
             in any order. Missing cells stay missing.
-        mode : int or str
-            The mode of the new rows, by name or number; by default the last.
+        mode : int or str, or pair of int or str
+            The mode of the new rows, by name or number; by default the last. A pair of modes with the same labels, such
+            as `("sender", "receiver")`, for new nodes of a network: labels of `Y_new` that the fit does not have. They
+            get a row in both modes (one for both, if the modes are tied), and ties of known nodes with one another are
+            left out.
         absent : {"zero", "missing"}
             Whether cells of labels that only the fit has, in the other modes, are zeros (as for events) or missing.
         new_labels : {"error", "drop"}
@@ -716,7 +719,7 @@ class Posterior:
         >>> december.factors[3].shape, december.tensor.labels[3]
         ((1, 5, 1, 5), ('Dec',))
         """
-        along = self.tensor.mode(mode)
+        along = modes_of_new_rows(self.tensor, mode)
         tensor = matched_rows(as_tensor(Y_new), self.tensor, along, absent, new_labels)
         with draw_bar("folding in", progress) as tick:
             record = fold_in(

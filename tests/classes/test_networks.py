@@ -1,5 +1,7 @@
 """Counts of pairs of nodes, and which community acts on which, against sums over all cells."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from allocore.classes.networks import community_ties, node_modes, pair_counts
 from support.errors import refused
 from support.handmade_posterior import posterior
 from support.planted import posterior_of, spike
+from support.shown_posteriors import chains_apart
 
 SHAPE = (5, 4, 5, 3)
 
@@ -84,3 +87,18 @@ def test_tied_modes_have_the_same_communities_in_the_same_order():
     ties = community_ties(summary, (0, 1))
     assert [each.number for each in ties.senders] == [each.number for each in ties.receivers] == [1, 0]
     np.testing.assert_allclose(ties.share_GHA.sum(axis=2), [[summary.share_C[1], 0], [summary.share_C[0], 0]])
+    assert ties.share_by_label().sum() == pytest.approx(1.0)
+    pairs = replace(summary, tensor=summary.tensor.mask_diagonal().undirected(asymmetric="sum"))
+    both = community_ties(pairs, (0, 1))
+    share_GG = [[summary.share_C[1], summary.share_C[0]], [summary.share_C[0], 0]]
+    np.testing.assert_allclose(both.share_GHA.sum(axis=2), share_GG, err_msg="a tie is there in both orders")
+    assert both.share_by_label().sum() == pytest.approx(1.0), "and is counted once"
+    assert both.share_by_label(1).sum() == pytest.approx(summary.share_C[1])
+
+
+def test_draws_without_a_class_in_common_have_no_communities():
+    summary = chains_apart().consensus().summary
+    ties = community_ties(summary, (0, 1))
+    assert ties.share_GHA.shape[:2] == (0, 0)
+    graph = chains_apart().to_networkx(modes=(0, 1), progress=False)
+    assert graph.number_of_nodes() == 0

@@ -119,7 +119,7 @@ def test_labels_that_only_the_part_without_words_has_get_theirs_too(old, new):
 
 
 def test_new_rows_and_what_happened_later_match_a_fit_without_words(old, new):
-    matched = matched_rows(new, old, along=2)
+    matched = matched_rows(new, old, along=(2,))
     assert matched.labels[:2] == old.labels[:2]
     assert np.array_equal(matched.to_dense(), new.to_dense())
     future = old.with_labels({"day": ["2024-01"]})

@@ -50,7 +50,7 @@ def implied_rates(case, key=KEY):
     used = case.state.used(case.spec.tied)
     units = []
     draw_rows = tied_module._draw_rows
-    tied_module._draw_rows = lambda log_unit_VU, *rest: units.append(log_unit_VU)
+    tied_module._draw_rows = lambda start, log_unit_VU, *rest: units.append(log_unit_VU)
     try:
         draw_tied_factors(key, case.layout, case.spec, case.state, case.allocation.y_RQ, workspace)
     finally:

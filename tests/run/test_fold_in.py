@@ -8,6 +8,7 @@ from scipy import stats
 
 import allocore as ac
 from allocore.model.joint import log_likelihood
+from allocore.storage.record import NewRows
 from support.errors import refused, refused_file
 
 NAMES = ["who", "whom", "what", "month"]
@@ -296,7 +297,7 @@ def test_the_best_draw_is_the_one_that_explains_the_new_rows_best(old_fit, folde
 
 def test_some_chains_of_new_rows_keep_the_numbers_of_the_classes(old_fit, folded):
     one = folded.select_chains([1])
-    assert one.record.folded_mode == 3
+    assert one.record.new_rows == NewRows((3,))
     assert set(one.consensus().numbers) & set(folded.consensus().numbers)
 
 
@@ -311,7 +312,7 @@ def test_new_rows_are_saved_with_their_consensus_and_cannot_be_resumed(old_fit, 
     fold(old_fit, NEW, "month").save(path)
     opened = ac.open_run(path)
     assert same(opened, folded)
-    assert opened.record.folded_mode == 3
+    assert opened.record.new_rows == NewRows((3,))
     assert opened.consensus().names == folded.consensus().names
     assert opened.best_draw() == folded.best_draw()
     with refused_file(path, "folded into the draws of another run"):
@@ -323,7 +324,7 @@ def test_new_rows_are_saved_with_their_consensus_and_cannot_be_resumed(old_fit, 
 
 def test_rows_folded_in_the_first_mode_are_saved_as_such(old_fit, tmp_path):
     fold(old_fit, OLD.select(who="c1"), "who").save(tmp_path / "folded.zarr")
-    assert ac.open_run(tmp_path / "folded.zarr").record.folded_mode == 0
+    assert ac.open_run(tmp_path / "folded.zarr").record.new_rows == NewRows((0,))
 
 
 def test_new_rows_of_two_modes_are_folded_in_one_after_the_other(old_fit, folded):

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import clone
@@ -28,6 +29,11 @@ def tensor(people=PEOPLE, months=5, seed=1):
     labels = [people, people, [f"2001-{month + 1:02d}" for month in range(months)]]
     cells = np.indices(counts.shape).reshape(3, -1)
     return ac.CountTensor(cells, counts.ravel(), counts.shape, mode_names=NAMES, labels=labels)
+
+
+def frozen(first):
+    """A frozen factor of all people."""
+    return pd.DataFrame({"old": [first, *[1.0] * (len(PEOPLE) - 1)]}, index=PEOPLE)
 
 
 Y = tensor().mask_diagonal(TIED).with_missing([("Ada", "Bo", None), (None, "Cy", "2001-02")])
@@ -106,6 +112,8 @@ def test_modes_that_cannot_be_tied_are_refused(tied, data):
         ("core_shape", {"core_shape": (3, 4, 2)}),
         ("e0", {"e0": (0.1, 0.2, 1.0)}),
         ("exposure", {"modes": {"sender": ac.Mode(exposure=np.arange(1.0, 7.0))}}),
+        ("frozen", {"modes": {"sender": ac.Mode(frozen=frozen(1.0)), "receiver": ac.Mode(frozen=frozen(2.0))}}),
+        ("seeds", {"modes": {"sender": ac.Mode(seeds={"x": "Ada"}), "receiver": ac.Mode(seeds={"x": "Bo"})}}),
     ],
 )
 def test_what_belongs_to_the_common_factors_must_agree_in_both_roles(argument, settings):

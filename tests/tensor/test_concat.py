@@ -168,4 +168,4 @@ def test_parts_that_do_not_fit_are_refused_with_the_mode_and_the_labels(tensors,
 def test_new_rows_of_which_no_label_is_known_are_refused():
     known, new = (ac.as_tensor(np.ones((2, 2), dtype=int), labels=[list(who), list("xy")]) for who in ("ab", "ef"))
     with refused("Y_new", rule="at least one label"):
-        matched_rows(new, known, 1, new_labels="drop")
+        matched_rows(new, known, (1,), new_labels="drop")

@@ -54,8 +54,10 @@ def test_other_counts_are_refused_with_the_number_of_pairs_that_differ_or_added_
 
 
 def test_bad_modes_and_a_diagonal_with_counts_are_refused():
-    with refused("modes"):
+    with refused("modes", rule="must have the same labels"):
         tensor_of(SYMMETRIC).undirected(("one", "month"))
+    with refused("modes", rule="two ends"):
+        tensor_of(SYMMETRIC).undirected(("one", "other", "month"))
     with refused("modes"):
         tensor_of(SYMMETRIC).undirected("one")
     with refused("modes"):

@@ -245,8 +245,9 @@ def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", p
         estimates, chosen = _matched_estimates(folded, found.draws, found.mean_profiles, pairs())
     names = tuple(consensus.names[place] for place in chosen.tolist())
     rows = matching_rows(record.tensor.labels, run.tensor.labels)
-    if record.folded_mode is not None:
-        rows[record.folded_mode].fill(-1)  # all rows of this mode are new
+    if (new := record.new_rows) is not None:
+        for mode in new.modes:
+            rows[mode][new.first :] = -1  # even if the fit has their labels
     numbers = carried_over(Numbers(consensus.numbers[chosen], names, consensus.numbering.known), rows)
     of_run = consensus.reproducibility
     halves = None if of_run is None else replace(of_run, found_again=of_run.found_again[chosen])
@@ -514,9 +515,7 @@ class Consensus:
         True
         """
         number, tied = self._record.tensor.mode(mode), self._record.spec.tied
-        # New rows of one role have no other role.
-        both = tied is not None and number in tied and self._record.folded_mode not in tied
-        roles = tied if tied is not None and both else (number,)
+        roles = tied if tied is not None and number in tied else (number,)
         if roles not in self._memberships:
             number_RC = self.summary.location_CM.T[list(roles)]
             with draw_bar("memberships", progress) as tick:
@@ -635,7 +634,8 @@ def _summarize(
         both = np.block([[found.sharing[first], found.roles], [found.roles.T, found.sharing[second]]])
         location_CM[:, record.spec.tied] = _factor_numbers(both, number_C, roles=2).T
     known = factor_names(record.spec, found.known)
-    folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
+    new = () if record.new_rows is None else record.new_rows.modes
+    folded = f", in new rows of {' and '.join(tensor.mode_names[mode] for mode in new)}" if new else ""
     source = f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}"
     no_chains = np.full(len(share_C), np.nan)
     return ClassSummary(

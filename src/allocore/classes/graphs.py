@@ -93,10 +93,7 @@ def _graph_of_communities(
     summary: ClassSummary, pair: tuple[int, int], found: list[Memberships], least: float
 ) -> "nx.Graph":
     graph, ties = _empty("communities", summary.tensor, pair), community_ties(summary, pair)
-    shared, share_GHA = len(found[0].roles) > 1, ties.share_GHA
-    if shared and not graph.is_directed():
-        share_GHA = np.tril(np.ones(share_GHA.shape[:2]))[:, :, None] * share_GHA
-        share_GHA = share_GHA + np.transpose(ties.share_GHA - share_GHA, (1, 0, 2))
+    shared = len(found[0].roles) > 1
     names = [
         {number: str(number) if shared else f"{each.mode.name} {number}" for number in each.number.tolist()}
         for each in found
@@ -116,7 +113,7 @@ def _graph_of_communities(
     counts = summary.value_C.sum() / (summary.share_C.sum() or 1.0)  # of all classes of a draw, on average
     for g, sender in enumerate(ties.senders):
         for h, receiver in enumerate(ties.receivers):
-            share_A = share_GHA[g, h]
+            share_A = ties.share_GHA[g, h]
             share = float(share_A.sum())
             if share > 0.0 and share * counts >= least:
                 ends = names[0][sender.number], names[1][receiver.number]

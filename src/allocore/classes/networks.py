@@ -6,7 +6,8 @@ community in the second, and its communities are its factors there. The ties of 
 
     share[g, h, a] = sum over the classes q from g to h of (share of q in all counts) * (share of label a in q)
 
-with the labels a of one further mode, such as actions.
+with the labels a of one further mode, such as actions. If ties are undirected and each node has one membership, a tie
+from g to h is one from h to g, and share[g, h, a] and share[h, g, a] are both the sum of the two.
 """
 
 from collections.abc import Sequence
@@ -75,7 +76,8 @@ def pair_counts(tensor: CountTensor, modes: tuple[int, int]) -> PairCounts:
 class CommunityTies(NamedTuple):
     """Which community acts on which: the communities of two modes, largest first, and shares of all counts, (G, H, A).
 
-    A is the number of labels of the mode `by`, or 1 if there is none. Tied modes have the same communities.
+    A is the number of labels of the mode `by`, or 1 if there is none. Tied modes have the same communities. Undirected
+    ties between two communities are there in both orders.
     """
 
     modes: tuple[int, int]
@@ -83,10 +85,17 @@ class CommunityTies(NamedTuple):
     senders: list[Factor]
     receivers: list[Factor]
     share_GHA: Floats
+    undirected: bool
+
+    def share_by_label(self, most: int | None = None) -> Floats:
+        """Return the shares of the labels of the mode `by` (A), in the ties between the largest communities."""
+        share_GHA = self.share_GHA[:most, :most]
+        once_GH = np.triu(np.ones(share_GHA.shape[:2])) if self.undirected else np.ones(share_GHA.shape[:2])
+        return np.asarray((once_GH[:, :, None] * share_GHA).sum(axis=(0, 1)))
 
     def heaviest_labels(self, most: int) -> Ints:
         """Return the labels of the mode `by` with the largest shares, heaviest first."""
-        share_A = self.share_GHA.sum(axis=(0, 1))
+        share_A = self.share_by_label()
         order = np.argsort(-share_A, kind="stable")
         return np.asarray(order[share_A[order] > 0.0][:most])
 
@@ -101,18 +110,23 @@ def community_ties(summary: ClassSummary, modes: tuple[int, int], by: str | int 
         if place in modes:
             raise InputError("by", by, "must be a mode other than the two of the nodes")
     senders, receivers = (sorted(summary.factors[m].values(), key=lambda factor: -factor.mass) for m in modes)
-    if summary.tied is not None and set(summary.tied) == set(modes):
+    shared = summary.tied is not None and set(summary.tied) == set(modes)
+    if shared:
         senders = receivers = _in_either_role(senders, receivers)
     places_2C = [
         [[factor.number for factor in factors].index(number) for number in summary.location_CM[:, m].tolist()]
         for m, factors in zip(modes, (senders, receivers), strict=True)
     ]
-    profile_CA = np.ones((len(summary.names), 1))
+    profile_CA = np.ones((len(summary.names), 1 if place is None else summary.tensor.shape[place]))
     if place is not None:
-        profile_CA = np.array([profile.share_D for profile in summary.profiles[place]])
+        profile_CA[:] = [profile.share_D for profile in summary.profiles[place]] or 0.0
     share_GHA = np.zeros((len(senders), len(receivers), profile_CA.shape[1]))
     np.add.at(share_GHA, tuple(places_2C), summary.share_C[:, None] * profile_CA)
-    return CommunityTies(modes, place, senders, receivers, share_GHA)
+    undirected = shared and set(summary.tensor.undirected_modes or ()) == set(modes)
+    if undirected:
+        others_GG = 1.0 - np.eye(len(senders))
+        share_GHA += others_GG[:, :, None] * share_GHA.transpose(1, 0, 2)
+    return CommunityTies(modes, place, senders, receivers, share_GHA, undirected)
 
 
 def _in_either_role(senders: list[Factor], receivers: list[Factor]) -> list[Factor]:

@@ -308,7 +308,7 @@ def _numbers(arrays: Mapping[str, Any], record: Record) -> Numbers:
             raise ValueError("its numbers of classes must be different whole numbers")
     if any(((each < 0) | np.isinf(each)).any() for each in known.profiles):  # NaN: rows that a class does not know
         raise ValueError("its known profiles must be finite and not negative")
-    if int(arrays.get("wording", 0)) == _WORDING or record.folded_mode is not None:
+    if int(arrays.get("wording", 0)) == _WORDING or record.new_rows is not None:
         return numbers
     names = _all_different(names_of(record.tensor, tuple(p / p.sum(axis=0) for p in _filled_in(profiles))), {})
     by_number = dict(zip(known.number_K.tolist(), names, strict=True))

@@ -306,7 +306,11 @@ def fold_in(
     run: RunPath,
     data: DataPaths,
     mode: Annotated[
-        str | None, typer.Option(help="The mode with new rows, by name or number; the last by default.")
+        str | None,
+        typer.Option(
+            help="The mode with new rows, by name or number; the last by default. Two, as in sender,receiver, for new "
+            "nodes of a network."
+        ),
     ] = None,
     absent: Annotated[
         str,
@@ -344,7 +348,7 @@ def fold_in(
         check_free("out", out)  # before the data are read, not after
     weights = None if exposure is None else exposure_in(exposure)
     posterior = ac.open_run(run)
-    along = posterior.tensor.mode(-1 if mode is None else mode_given(mode, posterior.tensor.mode_names))
+    along = _modes_of_new_rows(mode, posterior.tensor)
     Y = read_as_in(posterior.tensor, data, events)
     Y = Y.binarize() if binary else Y
     how: dict[str, Any] = {"absent": absent, "new_labels": new_labels, "exposure": weights}
@@ -360,3 +364,11 @@ def fold_in(
     if out is not None:
         folded.save(out)
         console.wrote(out, f"New rows written to {out}. Use it like a run with summary, report, figures and predict.")
+
+
+def _modes_of_new_rows(mode: str | None, tensor: ac.CountTensor) -> list[int] | int:
+    if mode is None:
+        return -1
+    names = [mode] if mode in tensor.mode_names else mode.split(",")
+    found = [tensor.mode(mode_given(name, tensor.mode_names)) for name in names]
+    return found if len(found) > 1 else found[0]

@@ -399,7 +399,7 @@ def future_record(
     return replace(
         record,
         tensor=tensor,
-        spec=record.spec.of_new_rows(mode, weights_H),
+        spec=record.spec.of_new_rows((mode,), [weights_H]),
         core_values=np.repeat(record.core_values, paths, axis=1),
         core_locations=cast("Any", RepeatedDraws.of(record.core_locations, paths)),
         factors=tuple(grown),

@@ -141,25 +141,41 @@ class Roles(NamedTuple):
 
 
 def draw_tied_factors(
-    key: Key, layout: Layout, spec: Spec, state: State, y_RQ: Ints, workspace: Workspace
+    key: Key, layout: Layout, spec: Spec, state: State, y_RQ: Ints, workspace: Workspace, start: int = 0
 ) -> tuple[State, FactorInfo]:
-    """Draw every factor in use of the tied modes; `workspace`, which is only read, belongs to the given state."""
+    """Draw every factor in use of the tied modes, in the rows from `start` on.
+
+    `workspace`, which is only read, belongs to the given state.
+    """
     first, second = spec.tied or (0, 0)
     classes, priors = TiedClasses.of(state, (first, second)), Priors.of(spec, state, first)
     rows, used = layout.shape[first], len(classes.used_U)
     log_unit_VU, log_phi_VK = np.empty((rows, used)), np.full((rows, spec.core_shape[first]), -np.inf)
     frozen, kinds_K = len(spec.known_in(first).frozen), spec.known_in(first).kinds(spec.core_shape[first])
     log_phi_VK[:, :frozen], kinds_U = state.log_phi[first][:, :frozen], kinds_K[classes.used_U]
+    log_phi_VK[:start] = state.log_phi[first][:start]
     y_1Q, y_2Q, stream = y_RQ[layout.rows(first)], y_RQ[layout.rows(second)], key.stream(Step.FACTOR, first)
     layout.workers.run(
         [
-            partial(_draw_units, *cut, priors, kinds_U, y_1Q, y_2Q, classes, stream, scratch(), log_unit_VU)
-            for cut in layout.workers.ranges(rows, _ROWS_PER_THREAD)
+            partial(
+                _draw_units,
+                start + cut[0],
+                start + cut[1],
+                priors,
+                kinds_U,
+                y_1Q,
+                y_2Q,
+                classes,
+                stream,
+                scratch(),
+                log_unit_VU,
+            )
+            for cut in layout.workers.ranges(rows - start, _ROWS_PER_THREAD)
         ]
     )
     patterns = layout.missing.of_pair(first, second)
     roles, others = roles_of(layout, workspace, (first, second)), _other_modes(layout, workspace, (first, second))
-    _draw_rows(log_unit_VU, priors.f0_D, kinds_U, classes, roles, patterns, others, log_phi_VK)
+    _draw_rows(start, log_unit_VU, priors.f0_D, kinds_U, classes, roles, patterns, others, log_phi_VK)
     return state.with_factors((first, second), log_phi_VK), FactorInfo(used)
 
 
@@ -209,17 +225,17 @@ class _Sums(NamedTuple):
 
 @kernel
 def _draw_rows(
-    log_unit_VU: Floats, f0_V: Floats, kinds_U: Ints, classes: TiedClasses, roles: Roles, patterns: PairPatterns,
-    others: OtherModes, log_phi_VK: Floats,
+    start: int, log_unit_VU: Floats, f0_V: Floats, kinds_U: Ints, classes: TiedClasses, roles: Roles,
+    patterns: PairPatterns, others: OtherModes, log_phi_VK: Floats,
 ) -> None:  # fmt: skip
-    """Divide the variates by their rates, row by row, unless the factor is frozen; `roles` follows."""
+    """Divide the variates by their rates, row by row from `start` on, unless the factor is frozen; `roles` follows."""
     budget, used_U = classes.core_Q.size, classes.used_U
     rate_U, phi_U, none_U = np.empty(used_U.size), np.empty(used_U.size), np.zeros(used_U.size)
     sums = _Sums(
         np.ones(budget), np.zeros((2, budget)), np.zeros((2, budget)), np.empty(budget), np.empty(budget)
     )  # fmt: skip
     _sum_outside(log_phi_VK.shape[0], roles, patterns, others, sums)
-    for v in range(log_phi_VK.shape[0]):
+    for v in range(start, log_phi_VK.shape[0]):
         for role in range(2):
             _sum_alone(role, v, patterns, others, sums)
             _replace_row(role, v, none_U, classes, roles, sums)

@@ -119,7 +119,9 @@ class Spec:
         same = {"core_shape": self.core_shape[first] == self.core_shape[second]}
         same["e0"] = not isinstance(self.e0, tuple) or self.e0[first] == self.e0[second]
         same["exposure"] = not self.exposures or self.exposures[first] == self.exposures[second]
-        same["seeds"] = not self.known or self.known[first] == self.known[second]
+        one, other = self.known_in(first), self.known_in(second)
+        same["frozen"] = one.frozen == other.frozen
+        same["seeds"] = one == other
         for name, agrees in same.items():
             if not agrees:
                 raise InputError(name, NO_VALUE, "must be the same in both tied modes, which share their factors")
@@ -162,10 +164,12 @@ class Spec:
         """The seeded and frozen factors of one mode, if any."""
         return self.known[mode] if self.known else KnownFactors()
 
-    def of_new_rows(self, mode: int, weights_D: NDArray[np.float64] | None) -> "Spec":
-        """The specification for other rows of one mode, of which nothing is known but their weights."""
-        known = tuple(KnownFactors() if m == mode else each for m, each in enumerate(self.known))
-        return replace(self.with_exposure(mode, weights_D), known=known)
+    def of_new_rows(self, modes: tuple[int, ...], weights: Sequence[NDArray[np.float64] | None]) -> "Spec":
+        """The specification for other rows of some modes, of which nothing is known but their weights."""
+        spec = replace(self, known=tuple(KnownFactors() if m in modes else each for m, each in enumerate(self.known)))
+        for mode, weights_D in zip(modes, weights, strict=True):
+            spec = spec.with_exposure(mode, weights_D)
+        return replace(spec, tied=self.tied) if modes == self.tied else spec
 
     def log_frozen(self, mode: int) -> NDArray[np.float64]:
         """The logarithms of the frozen factors of one mode, (D, columns), with the column sums that the prior expects.

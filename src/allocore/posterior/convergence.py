@@ -36,7 +36,7 @@ from allocore.kernels.workers import Workers
 from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion, log_prior_factors
 from allocore.model.likelihood import dispersion_of, log_dispersion_of
 from allocore.model.spec import Spec
-from allocore.model.state import State
+from allocore.model.state import Dispersion, State
 from allocore.posterior.cells import weighted_expansion
 from allocore.posterior.predict import log_predictive
 from allocore.storage.record import Record
@@ -408,15 +408,16 @@ def log_joint_of_draws(record: Record) -> Floats:
 
 def _log_prior(record: Record, state: State) -> float:
     """The log prior density of all variables, or of those of new rows, on their unconstrained scales."""
-    spec, mode = record.spec, record.folded_mode
+    spec, new_rows, p = record.spec, record.new_rows, state.dispersion
     if not spec.has_priors:
         return 0.0
-    if mode is None:
+    if new_rows is None:
         return log_prior(spec, state) + _log_jacobian(spec, state)
-    own_p = state.dispersion is not None and state.dispersion.mode == mode
-    rows = [log_phi_DK if m == mode else log_phi_DK[:0] for m, log_phi_DK in enumerate(state.log_phi)]
-    new = State(np.empty(0), state.subs_QM, tuple(rows), np.empty(0), state.dispersion if own_p else None)
-    exposures = tuple(each if m == mode else () for m, each in enumerate(spec.exposures))
+    modes, first = new_rows.modes, new_rows.first
+    rows = [log_phi_DK[first if m in modes else len(log_phi_DK) :] for m, log_phi_DK in enumerate(state.log_phi)]
+    own_p = Dispersion(p.log_odds_D[first:], p.mode) if p is not None and p.mode in modes else None
+    new = State(np.empty(0), state.subs_QM, tuple(rows), np.empty(0), own_p)
+    exposures = tuple(each[first:] if m in modes else () for m, each in enumerate(spec.exposures))
     spec = replace(spec, exposures=exposures, known=())  # of new rows, nothing else is known
     factors = log_prior_factors(spec, replace(new, concentrations_M=state.concentrations_M))
     return factors + log_prior_dispersion(spec, new) + _log_jacobian(spec, new)

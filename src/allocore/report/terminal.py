@@ -138,9 +138,9 @@ def progress_line(record: Record, *, being_written: bool = False) -> str:
     if not record.spec.has_priors:
         return f"{sweeps:,} iterations; the best of its restarts."
     draws, seconds = record.core_values.shape[1], record.stats["seconds"]
-    if record.folded_mode is not None:
-        rows = plural(record.tensor.shape[record.folded_mode], "new row")
-        name = record.tensor.mode_names[record.folded_mode]
+    if (new := record.new_rows) is not None:
+        rows = plural(record.tensor.shape[new.modes[0]] - new.first, "new row")
+        name = " and ".join(record.tensor.mode_names[mode] for mode in new.modes)
         where = f"{draws:,} draws of {'each of ' * (chains > 1)}{plural(chains, 'chain')}"
         return f"{rows} of {name}, folded into {where}; {np.nanmean(seconds):.3g} s per draw; finished."
     text = f"{sweeps:,} of {schedule.sweeps:,} sweeps"

@@ -105,11 +105,19 @@ class Growth:
 
 
 @dataclass(frozen=True)
+class NewRows:
+    """The rows that were folded into an earlier fit (run/fold_in.py): those of one mode or two, from `first` on."""
+
+    modes: tuple[int, ...]
+    first: int = 0
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that determines the draws of a run and their number, and the held-out cells, which do not.
 
     `started` is a hash of the states of another run where chains begin. It changes the random numbers, because that run
-    may have the same seed. `folded_mode` is that of a record with new rows. With `growth`, schedule and chains are
+    may have the same seed. `new_rows` are those of a record that has some. With `growth`, schedule and chains are
     those of the present round. With `full`, they are those of a quick look at a run of that size.
     """
 
@@ -120,7 +128,7 @@ class Plan:
     seed: int
     held_out: HeldOut | None = None
     started: int | None = None
-    folded_mode: int | None = None
+    new_rows: NewRows | None = None
     growth: Growth | None = None
     full: Size | None = None
 
@@ -150,7 +158,7 @@ class Plan:
         full = None if self.full is None else {"schedule": asdict(self.full.schedule), "chains": self.full.chains}
         special: dict[str, Any] = {
             "started": self.started,
-            "folded_mode": self.folded_mode,
+            "new_rows": None if self.new_rows is None else asdict(self.new_rows),
             "growth": growth,
             "full": full,
         }
@@ -231,16 +239,25 @@ def planned(
     if len(spec.core_shape) != tensor.ndim:
         raise ValueError(f"core_shape is {spec.core_shape}, but the tensor has {tensor.ndim} modes")
     chains, seed = whole_number("chains", settings["chains"]), whole_number("seed", int(attributes["seed"]), least=0)
-    schedule, folded_mode = Schedule(**settings["schedule"]), settings.get("folded_mode")
-    if not (folded_mode is None or (type(folded_mode) is int and 0 <= folded_mode < tensor.ndim)):
-        raise ValueError(f"folded_mode is {folded_mode!r}, but the tensor has {tensor.ndim} modes")
+    schedule, new_rows = Schedule(**settings["schedule"]), _new_rows_of(settings, tensor)
     started = settings.get("started")
     if not (started is None or (type(started) is int and 0 < started < 2**32)):
         raise ValueError(f"started is {started!r}, but it must be a number of 32 bits")
     growth = None if settings.get("growth") is None else _growth_of(settings["growth"])
     full = settings.get("full")
     full = None if full is None else Size(Schedule(**full["schedule"]), whole_number("chains", full["chains"]))
-    return Plan(tensor, spec, schedule, chains, seed, held_out, started, folded_mode, growth, full)
+    return Plan(tensor, spec, schedule, chains, seed, held_out, started, new_rows, growth, full)
+
+
+def _new_rows_of(settings: dict[str, Any], tensor: CountTensor) -> NewRows | None:
+    found = settings.get("new_rows")
+    if found is None:
+        return None
+    modes, first = tuple(found["modes"]), found["first"]
+    lengths = [tensor.shape[mode] for mode in modes if type(mode) is int and 0 <= mode < tensor.ndim]
+    if not (0 < len(lengths) == len(modes) and type(first) is int and 0 <= first < min(lengths)):
+        raise ValueError(f"new_rows are {found!r}, but the tensor has the shape {tensor.shape}")
+    return NewRows(modes, first)
 
 
 def _growth_of(settings: Any) -> Growth:
@@ -305,10 +322,9 @@ class Record:
     does not have. If they are learned, concentrations (chain, draw, M), and log_odds of the dispersion, (chain, draw)
     or (chain, draw, D). `attributes` are those of a run that was read from disk, such as the version that made it. If
     damaged draws were left out, `chosen` has the numbers of the others. `held_out` has the cells that were held out of
-    the tensor, if known. `folded_mode` is the mode whose rows were folded into an earlier fit (fold_in.py): the tensor
-    is that of the new rows, each draw counts as one sweep, and everything else is as in that fit. `planned_chains` is
-    the number of chains in the plan, if some of them are still behind and not in the record. `full` is the size of the
-    run of which this is a quick look.
+    the tensor, if known. With `new_rows`, the tensor is that of these rows, each draw counts as one sweep, and the rest
+    is as in the fit into which they were folded. `planned_chains` is the number of chains in the plan, if some of them
+    are still behind and not in the record. `full` is the size of the run of which this is a quick look.
     """
 
     tensor: CountTensor
@@ -324,7 +340,7 @@ class Record:
     concentrations: NDArray[np.float64] | None = None
     log_odds: NDArray[np.float64] | None = None
     held_out: HeldOut | None = None
-    folded_mode: int | None = None
+    new_rows: NewRows | None = None
     planned_chains: int | None = None
     full: Size | None = None
 
@@ -340,7 +356,7 @@ class Record:
     def of(cls, plan: Plan, draws: Sequence[DrawArray], **rest: Any) -> "Record":
         """The record of a plan, with the draws of all variables in the order of the schema."""
         planned = plan.chains if len(draws[0]) < plan.chains else None
-        given = {"held_out": plan.held_out, "folded_mode": plan.folded_mode, "full": plan.full, **rest}
+        given = {"held_out": plan.held_out, "new_rows": plan.new_rows, "full": plan.full, **rest}
         draw_fields = _draw_fields(plan.spec, draws)
         return cls(plan.tensor, plan.spec, plan.schedule, plan.seed, planned_chains=planned, **draw_fields, **given)
 

@@ -70,7 +70,7 @@ def variables_of(record: Record) -> dict[Growing, DrawArray]:
 def plan_of(record: Record) -> Plan:
     """The plan of a run that ends with the draws it has."""
     given, chains = (record.tensor, record.spec, record.schedule), len(record.core_values)
-    return Plan(*given, chains, record.seed, record.held_out, folded_mode=record.folded_mode, full=record.full)
+    return Plan(*given, chains, record.seed, record.held_out, new_rows=record.new_rows, full=record.full)
 
 
 def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:

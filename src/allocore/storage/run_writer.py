@@ -442,7 +442,7 @@ def _check_resumable(path: Path, plan: Plan, attributes: dict[str, Any]) -> None
             f"was started with sampler version {sampler} (allocore {library}), and only that version can continue it: "
             f"this is sampler version {SAMPLER_VERSION}. Its draws can be read",
         )
-    if plan.folded_mode is not None:
+    if plan.new_rows is not None:
         raise StoreError(
             path,
             "cannot be resumed: it has new rows that were folded into the draws of another run. Resume that run, and "

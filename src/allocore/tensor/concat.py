@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
+from math import isqrt
 from typing import Literal, get_args
 
 import numpy as np
 
-from allocore._text import first_few
+from allocore._text import first_few, plural
 from allocore.errors import Described, InputError, check_choice
 from allocore.findings import Finding, sentence
 from allocore.tensor.calendar import calendar_keys, is_rising, period_form
@@ -30,6 +31,7 @@ from allocore.tensor.undirected import Pair
 
 Absent = Literal["zero", "missing"]
 NewLabels = Literal["error", "drop"]
+_NO_MODE = -1
 _Places = int | Int64s  # how far the rows of a mode move, or where each of them goes
 
 
@@ -285,20 +287,26 @@ def _spread(patterns: Int64s, rows: range, along: int) -> Int64s:
 
 
 def matched_rows(
-    new: CountTensor, fitted: CountTensor, along: int, absent: Absent = "zero", new_labels: NewLabels = "error"
+    new: CountTensor,
+    fitted: CountTensor,
+    along: tuple[int, ...],
+    absent: Absent = "zero",
+    new_labels: NewLabels = "error",
 ) -> CountTensor:
     """Return the new rows of mode `along` with the rows of `fitted`, in its order, in every other mode.
 
     Labels that only `fitted` has become rows of zeros, or missing. Those that it lacks must have no counts, or are
-    dropped with a warning and a finding in the report.
+    dropped with a warning and a finding in the report. In two modes, rows are nodes: those of `fitted` come first, and
+    cells between two of them are missing.
     """
     check_choice("absent", absent, get_args(Absent))
     check_choice("new_labels", new_labels, get_args(NewLabels))
     check_same_modes(new, fitted, "Y_new")
-    if along in (fitted.undirected_modes or ()):
-        rule = "must not be an end of undirected ties: a new node would need a row at both ends"
-        raise InputError("mode", fitted.mode_names[along], rule)
-    others = [mode for mode in range(new.ndim) if mode != along]
+    if len(along) == 1 and along[0] in (ends := fitted.undirected_modes or ()):
+        names = tuple(fitted.mode_names[mode] for mode in ends)
+        rule = f"must be {names}, both ends of undirected ties: a new node has a row at both"
+        raise InputError("mode", fitted.mode_names[along[0]], rule)
+    others = [mode for mode in range(new.ndim) if mode not in along]
     for mode in others:
         new = _matched_mode(new, fitted, mode)
     if new_labels == "drop":
@@ -306,9 +314,13 @@ def matched_rows(
     labels, wanted = list(new.labels), list(new.labels)
     for mode in others:
         labels[mode], wanted[mode] = _checked_labels(mode, new, fitted), fitted.labels[mode]
+    if len(along) > 1:
+        new, nodes = _with_known_nodes(new, fitted, along)
+        for mode in along:
+            labels[mode], wanted[mode] = new.labels[mode], nodes
     new = new.with_labels(labels, fitted.mode_names)
     if labels != wanted:
-        places = _places_of(new, wanted, along, 0)
+        places = _places_of(new, wanted, along[0] if len(along) == 1 else _NO_MODE, 0)
         moved = CountTensor(
             _moved_coords(new, places),
             new.counts,
@@ -320,8 +332,59 @@ def matched_rows(
         if new.undirected_modes is not None:
             moved = moved.undirected(new.undirected_modes, asymmetric="sum")
         new = with_parts(moved, report=new.report)
+    if len(along) > 1:
+        new = _ties_of_new_nodes(new, fitted, along)
     _warn_of_diagonals(new, fitted, along)
     return new
+
+
+def modes_of_new_rows(tensor: CountTensor, mode: object) -> tuple[int, ...]:
+    """Return the mode that has new rows, or the two modes that have new nodes, in order."""
+    if isinstance(mode, str) or not isinstance(mode, Sequence):
+        return (tensor.mode(mode),)  # type: ignore[arg-type]
+    found = tuple(sorted({tensor.mode(each) for each in mode}))
+    if not len(found) == len(mode) == 2:
+        raise InputError("mode", mode, "must be a mode, or the two modes of the nodes of a network")
+    first, second = (tensor.labels[each] for each in found)
+    if isinstance(first, range) or first != second:
+        raise InputError("mode", mode, "must have the same labels in the fit: nodes in two roles")
+    return found
+
+
+def _with_known_nodes(
+    new: CountTensor, fitted: CountTensor, modes: tuple[int, ...]
+) -> tuple[CountTensor, tuple[str, ...]]:
+    """Return new ties with the nodes spelt as in `fitted`, and its nodes followed by the new ones."""
+    names = " and ".join(fitted.mode_names[mode] for mode in modes)
+    known = tuple(map(str, fitted.labels[modes[0]]))
+    if any(isinstance(new.labels[mode], range) for mode in modes):
+        raise InputError("Y_new", Described("a tensor without labels"), f"must have labels in the modes {names}")
+    new = new.with_labels({new.mode_names[mode]: respelt(new.labels[mode], known) for mode in modes})
+    theirs, own = set(known), dict.fromkeys(str(label) for mode in modes for label in new.labels[mode])
+    added = [label for label in own if label not in theirs]
+    if not added:
+        given = Described(f"a tensor whose labels in {names} are all in the fit")
+        raise InputError("Y_new", given, "must have a node that the fit does not have")
+    return new, (*known, *added)
+
+
+def _ties_of_new_nodes(new: CountTensor, fitted: CountTensor, modes: tuple[int, ...]) -> CountTensor:
+    """Return the ties in which at least one node is new, without the diagonal if the fit has none."""
+    number = fitted.shape[modes[0]]
+    if number**2 > MAX_SIGNED_PATTERNS:
+        rule = (
+            f"must be fitted to at most {isqrt(MAX_SIGNED_PATTERNS):,} nodes, whose ties with one another are left out"
+        )
+        raise InputError("mode", Described(f"{number:,} nodes"), rule)
+    patterns = np.full((number**2, new.ndim), WILDCARD, dtype=np.int64)
+    patterns[:, modes] = np.indices((number, number)).reshape(2, -1).T
+    new = new.with_missing(patterns)
+    if not fitted.missing.has_diagonal(*modes):
+        return new
+    if loops := int(new.counts[new.coords[modes[0]] == new.coords[modes[1]]].sum()):
+        given = Described(f"a tensor with {plural(loops, 'count')} on the diagonal")
+        raise InputError("Y_new", given, "must have none there, as the fitted tensor: mask_diagonal drops them")
+    return new.mask_diagonal(modes)
 
 
 def _matched_mode(new: CountTensor, fitted: CountTensor, mode: int) -> CountTensor:
@@ -336,11 +399,11 @@ def _matched_mode(new: CountTensor, fitted: CountTensor, mode: int) -> CountTens
     return new if used.all() else new.select({name: used})
 
 
-def _without_new_labels(new: CountTensor, fitted: CountTensor, along: int) -> CountTensor:
+def _without_new_labels(new: CountTensor, fitted: CountTensor, along: tuple[int, ...]) -> CountTensor:
     """Return the new rows without the labels, in other modes than `along`, that `fitted` does not have."""
     known, found = {}, {}
     for mode, (own, theirs) in enumerate(zip(new.labels, fitted.labels, strict=True)):
-        if mode != along and isinstance(own, tuple) and isinstance(theirs, tuple):
+        if mode not in along and isinstance(own, tuple) and isinstance(theirs, tuple):
             known[mode] = np.isin(np.array(own), np.array(theirs))
             name = fitted.mode_names[mode]
             found[name] = [own[row] for row in np.flatnonzero(~known[mode]).tolist()]
@@ -395,10 +458,10 @@ def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLab
     return own
 
 
-def _warn_of_diagonals(new: CountTensor, fitted: CountTensor, along: int) -> None:
+def _warn_of_diagonals(new: CountTensor, fitted: CountTensor, along: tuple[int, ...]) -> None:
     masked = missing_diagonals(new)
     for modes in missing_diagonals(fitted):
-        if along not in modes and modes not in masked:
+        if len({*along} & {*modes}) != 1 and modes not in masked:
             names = " and ".join(fitted.mode_names[mode] for mode in modes)
             warnings.warn(
                 f"the diagonal of {names} is missing in the fitted tensor, but not in Y_new, where its zeros count as "

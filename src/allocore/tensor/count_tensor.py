@@ -416,10 +416,9 @@ class CountTensor:
             raise InputError("modes", modes, rule)
         lengths = [self.shape[m] for m in chosen]
         if len(set(lengths)) > 1:
-            raise InputError("modes", modes, f"must have equal lengths to have a diagonal; the lengths are {lengths}")
+            raise InputError("modes", modes, f"must have the same labels, but they have the lengths {lengths}")
         if len({self.labels[m] for m in chosen}) > 1:
-            rule = "must have equal labels in equal order to have a diagonal: equal positions are different things here"
-            raise InputError("modes", modes, rule)
+            raise InputError("modes", modes, "must have the same labels in the same order")
         return tuple(chosen)
 
     def undirected(
@@ -451,10 +450,10 @@ class CountTensor:
         CountTensor: 3 x 3 (mode_0, mode_1), undirected between mode_0 and mode_1, 2 non-zeros, 6 counts, 67% dense, ...
         """
         check_choice("asymmetric", asymmetric, ("error", "sum"))
-        chosen = tuple(sorted(self._alike(modes)))
-        if len(chosen) > 2:
+        if not isinstance(modes, str) and isinstance(modes, Sequence) and len(modes) > 2:
             raise InputError("modes", modes, "must be two: an undirected tie has two ends")
-        pair: Pair = (chosen[0], chosen[1])
+        first, second = sorted(self._alike(modes))
+        pair: Pair = (first, second)
         if self.undirected_modes is not None:
             if pair == self.undirected_modes:
                 return self

@@ -197,7 +197,7 @@ def communities(
     draw: ShownDraw = None,
     chain: int | None = None,
 ) -> Figure | Axes:
-    """Draw which community acts on which, and by what: rows act on columns.
+    """Draw which community acts on which, and by what: rows act on columns. Undirected ties are drawn in both orders.
 
     The area of a square is the share of all expected counts in the classes from the one community to the other. Its
     stripes are the labels of a further mode, such as actions: those with most counts in colour, the others grey. The
@@ -242,11 +242,12 @@ def communities(
         panel.tick_params(length=0)
         acting, acted_on = _label_axes(panel, [summary.mode_names[mode] for mode in ties.modes])
         key.draw(sheet, left, sheet.height - below + _MARGIN - 0.03)
-        note = f"{share_GHA.sum():.0%} of all {summary.counted}  ·  {source_words(summary)}"
+        note = f"{ties.share_by_label(most).sum():.0%} of all {summary.counted}  ·  {source_words(summary)}"
         sheet.text(0.05, 0.05, shorten(note, (sheet.width - 0.1) * 72, style.SMALL), **style.NOTE)
+        does = "is tied to" if ties.undirected else "acts on"
         stripes = "" if ties.by is None else f" Its stripes are the shares of {summary.mode_names[ties.by]}."
         caption = (
-            f"Which community of {acting} (rows) acts on which of {acted_on} (columns), by the classes of the "
+            f"Which community of {acting} (rows) {does} which of {acted_on} (columns), by the classes of the "
             f"{summary.source}. The area of a square is its share of all {summary.counted}; the largest has "
             f"{share_GHA.sum(axis=2).max():.1%}.{stripes}"
         )

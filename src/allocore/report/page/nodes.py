@@ -30,7 +30,7 @@ def nodes_of(posterior: Fit, summary: ClassSummary) -> dict[str, Any] | None:
     """Return the nodes of a network; None for a single draw, and if there is no network or no community."""
     record = posterior.record
     pair = record.spec.tied or network_modes(record.tensor)
-    if pair is None or not summary.is_consensus or not summary.names or record.folded_mode is not None:
+    if pair is None or not summary.is_consensus or not summary.names or record.new_rows is not None:
         return None
     found = {each.roles: each for each in map(posterior.consensus().memberships, pair)}
     expected_V = np.sum([each.expected for each in found.values()], axis=0)
