@@ -7,12 +7,17 @@ same run get these words as their names, a few at a time.
 import warnings
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import allocore as ac
+from allocore.classes.memberships import MembershipTable
+from allocore.classes.tables import TidyTable
 from allocore.report.objects import plain
 from allocore.tensor.files import write_frame
 from support.forecast_cases import MONTHS
@@ -44,6 +49,12 @@ def named(record, names):
     return ac.Posterior(replace(record, tensor=record.tensor.with_labels(mode_names=names), held_out=held_out))
 
 
+def edges(post, kind):
+    """The table of the edges of a graph."""
+    with TemporaryDirectory() as folder:
+        return pd.read_parquet(ac.write_graph(post, Path(folder) / "edges.parquet", kind, least=0.0))
+
+
 @cache
 def all_tables(names):
     record, before = fitted()
@@ -51,14 +62,18 @@ def all_tables(names):
     consensus, forecast = post.consensus(progress=False), post.forecast(2)
     things = [post, consensus, consensus.summary, forecast, post.evaluate(), post.check(40), post.diagnose()]
     things += [
+        consensus.memberships(0, progress=False),
         ac.diff(named(before, names), post),
         post.tensor,
         post.fold_in(post.tensor.select({0: ["A", "B"]}), mode=0),
     ]
     cells = [{names[0]: "A", names[3]: MONTHS[1]}, {names[1]: "B", names[2]: "x"}]
-    values = {"cells": cells, "mode": 0, "number": int(consensus.numbers[0]), "draw": -1, "chain": 0}
+    values = {"cells": cells, "mode": 0, "number": int(consensus.numbers[0]), "draw": -1, "chain": 0, "permutations": 9}
     values |= {"k": int(post.core_locations[0, -1, 0, 0])}
     found = tables([thing for thing in things if thing is not forecast], values)
+    found |= {f"memberships: {what}": post.memberships(0, what) for what in get_args(MembershipTable)}
+    found |= {f"to_frame: {what}": consensus.to_frame(what) for what in get_args(TidyTable)}
+    found |= {f"graph: {kind}": edges(post, kind) for kind in ("classes", "expected")}
     coming = [{names[0]: "A", names[3]: forecast.periods[0]}, {names[3]: forecast.periods[1]}]
     return found | tables([forecast], {**values, "cells": coming, "by": [names[0]]})
 

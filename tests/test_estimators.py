@@ -218,7 +218,7 @@ def test_masked_cells_of_an_array_are_missing():
 @pytest.mark.parametrize("patterns", [[(None, None, None)], [(0, None, None), (1, None, None), (None, 0, None)]])
 def test_a_tensor_of_which_all_cells_are_missing_is_refused(patterns):
     Y = ac.CountTensor([[0, 1], [0, 0], [0, 1]], [1, 2], (2, 1, 2))
-    with pytest.raises(InputError, match="positive count"):
+    with refused("counts"):
         allocore().fit(Y.with_missing(patterns))
 
 

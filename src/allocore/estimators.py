@@ -557,7 +557,7 @@ class GibbsEstimator(Estimator):
         priors = {name: getattr(self, name) for name in _PRIORS}
         given, tied = modes_given(self.modes, tensor), tied_given(self.tied, tensor)
         frozen = _frozen_tables(given, tensor)
-        priors["e0"] = concentrations_given(given, tensor.ndim, self.e0)
+        priors["e0"] = concentrations_given(given, tensor.mode_names, self.e0)
         known: dict[str, Any] = {"exposures": exposures_of(given, tensor), "tied": tied}
         known["known"] = known_given(given, frozen, tensor, tied)
         return {**priors, "likelihood": likelihood, "dispersion_by": by, **known}
@@ -771,7 +771,7 @@ class AlloCore(GibbsEstimator):
             own |= {"infer_budget": True, "c0": self.c0, "d0": self.d0}
         else:
             most = self.budget
-        core_shape = core_shape_given(self._modes(tensor, own), tensor.ndim, self.core_shape, most)
+        core_shape = core_shape_given(self._modes(tensor, own), tensor.mode_names, self.core_shape, most)
         core_shape = core_shape_for(tensor.shape, most, core_shape)
         check_known(own["known"], core_shape, tensor.mode_names)
         return Spec(most, core_shape, **own)
@@ -835,7 +835,7 @@ class Tucker(GibbsEstimator):
 
     def _spec(self, tensor: CountTensor) -> Spec:
         core_shape, common = whole_core(tensor.shape, self.core_shape, "Tucker"), self._common(tensor)
-        core_shape_given(self._modes(tensor, common), tensor.ndim, core_shape, 1)  # they must agree
+        core_shape_given(self._modes(tensor, common), tensor.mode_names, core_shape, 1)  # they must agree
         check_known(common["known"], core_shape, tensor.mode_names)
         return Spec(math.prod(core_shape), core_shape, model="Tucker", **common)
 

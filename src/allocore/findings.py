@@ -286,7 +286,7 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "{chains:draws|chains}.",
     "similar-classes": "{share:.0%} is in further classes that are similar to these.",
     "other-classes": "The other {share:.0%} is in classes on which {chains:draws|chains} differ.",
-    "unused-factors": "No class of the consensus uses the known factors of {mode} named {names:commas}.",
+    "unused-factors": "Seeded or frozen factors of {mode} that no class uses: {names:commas}.",
     "inferred-budget": "The budget was inferred: {median} classes are on (median of all draws, 95% from {low} to "
     "{high}).",
     # Forecasts

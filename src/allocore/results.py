@@ -1320,6 +1320,7 @@ def write_report(
     chain: int | None = None,
     surprises: int = 50,
     horizon: int | None = None,
+    exposure: object = None,
 ) -> Path:
     """Write a run as one HTML page that opens in any browser and needs no network.
 
@@ -1342,6 +1343,8 @@ def write_report(
     horizon : int, optional
         How many periods to forecast; 0 leaves the forecast out. By default three if the run has a mode of time that can
         be continued, and no exposures of its periods.
+    exposure : sequence of float, mapping or Series, optional
+        The known weights of the coming periods, as for `Posterior.forecast`.
 
     Returns
     -------
@@ -1360,7 +1363,9 @@ def write_report(
     from allocore.report.page.page import write_page
 
     post = as_posterior(posterior, "posterior")
-    return write_page(post, path, title=title, draw=draw, chain=chain, surprises=surprises, horizon=horizon)
+    return write_page(
+        post, path, title=title, draw=draw, chain=chain, surprises=surprises, horizon=horizon, exposure=exposure
+    )
 
 
 def write_graph(

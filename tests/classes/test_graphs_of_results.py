@@ -1,5 +1,7 @@
 """Results as graphs, against the tables they are made of, and files that igraph reads."""
 
+from dataclasses import replace
+
 import igraph
 import networkx as nx
 import numpy as np
@@ -141,6 +143,21 @@ def test_igraph_reads_the_graph_that_was_written(tied, tmp_path, kind):
     assert table["weight"].tolist() == pytest.approx([data["weight"] for *_, data in graph.edges(data=True)])
     listed = igraph.Graph.DataFrame(table, directed=graph.is_directed(), use_vids=False)
     assert listed.es["weight"] == pytest.approx(table["weight"].tolist())
+
+
+def test_hostile_labels_are_texts_in_every_file(tied, tmp_path):
+    wicked = ["\x01\x1b[31m", "\ufffe", '"/><script>', "]]>&amp;", "a\rb\nc", "=1+1"]
+    post = ac.Posterior(
+        replace(
+            tied.record,
+            tensor=tied.record.tensor.with_labels([wicked, wicked, MONTHS], ["\x02", '"<', "month"]),
+        )
+    )
+    for kind in ("communities", "classes", "expected"):
+        file = str(ac.write_graph(post, tmp_path / "graph.graphml", kind, least=0.0))
+        read = nx.read_graphml(file)
+        assert len(igraph.Graph.Read_GraphML(file).vs) == len(read) == len(post.to_networkx(kind, progress=False))
+    assert set(read.nodes) == {"\\x01\\x1b[31m", "\\ufffe", '"/><script>', "]]>&amp;", "a\rb\nc", "=1+1"}
 
 
 def test_a_graph_without_edges_is_a_table_with_a_heading(tied, tmp_path):

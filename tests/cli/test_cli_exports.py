@@ -83,7 +83,7 @@ def test_profiles_are_one_row_per_class_mode_and_label(found):
 
 def test_factors_are_one_row_per_mode_factor_and_label_and_classes_refer_to_them(found):
     table, classes = found.to_frame("factors"), found.to_frame("classes")
-    assert list(table.columns) == ["mode", "factor", "label", *NUMBERS]
+    assert list(table.columns) == ["mode", "factor", "name", "label", *NUMBERS]
     for mode, name in enumerate(MODES):
         of_mode = table[table["mode"] == name]
         assert sorted(of_mode["factor"].unique()) == sorted(classes[f"{name}_factor"].unique())
@@ -117,7 +117,7 @@ def test_a_summary_of_one_draw_writes_its_tables_without_intervals(run, run_to_e
     assert classes["name"].tolist() == list(post.class_summary(2, chain=1).names)
     assert classes["share"].tolist() == pytest.approx(post.classes(2, chain=1)["share"].tolist(), rel=1e-14)
     assert list(profiles.columns) == ["class", "name", "mode", "label", "share"]
-    assert list(factors.columns) == ["mode", "factor", "label", "share"]
+    assert list(factors.columns) == ["mode", "factor", "name", "label", "share"]
     for (name, number), rows in factors.groupby(["mode", "factor"]):
         one = post.factor(name, number, 2, chain=1).rename(index=str).loc[rows["label"], "share"]
         assert rows["share"].tolist() == pytest.approx(one.tolist(), rel=1e-14)

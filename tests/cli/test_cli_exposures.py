@@ -23,6 +23,8 @@ def folder(tmp_path_factory):
     Y.select(month="2018-07").save(folder / "july.npz")
     table(folder / "days.csv", MONTHS, WEIGHTS)
     table(folder / "july.csv", ["2018-07"], [1.0])
+    table(folder / "text.csv", MONTHS, [*WEIGHTS[:-1], "half"])
+    table(folder / "gap.csv", MONTHS, [*WEIGHTS[:-1], None])
     table(folder / "coming.csv", ["2018-07", "2018-08"], [1.0, 2.0])
     return folder
 
@@ -96,6 +98,18 @@ def test_new_rows_and_forecasts_take_weights_of_their_own(run, folder, fitted, t
     assert found["expected"].iloc[0] == pytest.approx(again["expected"].iloc[0])
 
 
+def test_a_report_has_the_forecast_of_periods_with_weights(run, folder, fitted, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    page = tmp_path / "page.html"
+    code, _, told = run("report", "known.zarr", "--horizon", 2, "--out", page)
+    assert (code, "--exposure" in told, page.exists()) == (2, True, False)
+    code, _, told = run("report", "known.zarr", "--horizon", 0, "--exposure", "coming.csv", "--out", page)
+    assert (code, "--exposure" in told, page.exists()) == (2, True, False)
+    assert run("report", "known.zarr", "--horizon", 2, "--exposure", "coming.csv", "--out", page)[0] == 0
+    text = page.read_text(encoding="utf-8")
+    assert ('"perUnit":true' in text, "2018-08" in text) == (True, True)
+
+
 def test_predictions_per_unit(run, folder, fitted, tmp_path):
     pd.DataFrame({"month": MONTHS}).to_csv(tmp_path / "cells.csv", index=False)
     for options, per_unit in (((), False), (("--per-unit",), True)):
@@ -115,6 +129,8 @@ def test_predictions_per_unit(run, folder, fitted, tmp_path):
         ("month={days} 2={days}", "once"),
         ("who={days}", "2018-01"),
         ("month={july}", "2018-07"),
+        ("month={folder}/text.csv", "'half' for '2018-06'"),
+        ("month={folder}/gap.csv", "row 6"),
     ],
 )
 def test_weights_that_are_wrong_end_with_one_sentence(run, folder, text, words):

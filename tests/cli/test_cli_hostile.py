@@ -264,10 +264,29 @@ def written_by(what):
         "table": ["summary", "RUN", "--out", "FILE"],
         "predictions": ["predict", "RUN", "CELLS", "--out", "FILE"],
         "figure": ["check", "RUN", "--draws", "40", "--figure", "FILE"],
+        "graph": ["graph", "RUN", "--modes", "who,what", "--out", "FILE"],
+        "edges": ["graph", "RUN", "--kind", "classes", "--out", "FILE"],
+        "nodes": ["memberships", "RUN", "--mode", "who", "--out", "FILE"],
+        "shares": ["memberships", "RUN", "--mode", "who", "--shares", "FILE"],
+        "paper": ["table", "RUN", "--out", "FILE"],
+        "changes": ["diff", "RUN", "RUN", "--out", "FILE"],
+        "draws": ["forecast", "RUN", "--by", "who", "--draws-out", "FILE"],
     }[what]
 
 
-SUFFIXES = {"report": ".html", "table": ".csv", "predictions": ".csv", "figure": ".png"}
+SUFFIXES = {
+    "report": ".html",
+    "table": ".csv",
+    "predictions": ".csv",
+    "figure": ".png",
+    "graph": ".graphml",
+    "edges": ".tsv",
+    "nodes": ".csv",
+    "shares": ".parquet",
+    "paper": ".tex",
+    "changes": ".csv",
+    "draws": ".parquet",
+}
 
 
 def words_of(what, run_copy, tmp_path, file):

@@ -18,6 +18,8 @@ def folder(tmp_path_factory):
     rows = [("action", "talks", "meet"), ("action", "talks", "consult"), ("action", "violence", "fight")]
     pd.DataFrame(rows, columns=["mode", "factor", "label"]).to_csv(folder / "seeds.csv", index=False)
     pd.DataFrame({"mode": ["action"], "label": ["meet"]}).to_csv(folder / "short.csv", index=False)
+    pd.DataFrame([], columns=["mode", "factor", "label"]).to_csv(folder / "empty.csv", index=False)
+    pd.DataFrame({"mode": ["action"], "factor": [None], "label": ["meet"]}).to_csv(folder / "nameless.csv", index=False)
     return folder
 
 
@@ -38,10 +40,16 @@ def test_seeds_and_the_factors_of_an_earlier_run_go_into_a_fit(run, folder, monk
     ("given", "named"),
     [
         ("--seeds short.csv", "--seeds"),
+        ("--seeds empty.csv", "--seeds"),
+        ("--seeds nameless.csv", "--seeds"),
+        ("--seeds none.csv", "--seeds"),
         ("--free action", "--free"),
         ("--free action=few", "--free"),
+        ("--free action=-1", "--free"),
         ("--free deed=2", "--free"),
+        ("--free action=2 --core-shape 3x3x3", "--core-shape"),
         ("--freeze action", "--freeze"),
+        ("--freeze action=none.zarr", "--freeze"),
         ("--seeds seeds.csv --model nntuck --core-shape 2x2x2", "--seeds"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 
 import allocore as ac
 from allocore.tensor.shards import ShardWriter
-from support.command_line import as_words, assert_refused
+from support.command_line import as_words, assert_refused, error_of
 from support.tiers import parametrize_few
 
 QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--chains", "1", "--seed", "3")
@@ -34,14 +35,6 @@ def sales_tensor(sales_table, tmp_path, monkeypatch):
     path, tensor = sales_table
     shutil.copy(path, "sales.parquet")
     return tensor
-
-
-def assert_one_line(result, sentence):
-    code, out, err = result
-    assert (code, out) == (2, "")
-    assert err.startswith("allocore: error: ")
-    assert sentence in err
-    assert err.count("\n") == 1
 
 
 def test_tensor_writes_events_in_shards_out_of_core(run, sales_tensor, monkeypatch):
@@ -142,11 +135,9 @@ def test_options_for_events_are_refused_for_shards(run, sales_tensor):
 def test_damaged_shards_are_one_line(run, sales_tensor, tmp_path, command, lost):
     sales_tensor.save("y.zarr")
     (tmp_path / "y.zarr" / lost).unlink()
-    code, _, err = run(command[0], "y.zarr", *command[1:])
-    assert (code, err.count("\n")) == (2, 1)
-    assert "y.zarr" in err
-    assert ("is damaged" if "labels" in lost else f"is an incomplete sharded tensor: {lost} is missing") in err
-    assert "--start" not in err
+    error = error_of(run(command[0], "y.zarr", *command[1:], "--json"))
+    assert (error["kind"], Path(error["value"]).name) == ("InputError", "y.zarr")
+    assert ("labels" if "labels" in lost else lost) in error["rule"]
 
 
 def test_a_disk_that_fills_up_is_one_line_and_leaves_nothing(run, sales_tensor, tmp_path, monkeypatch):
@@ -154,8 +145,9 @@ def test_a_disk_that_fills_up_is_one_line_and_leaves_nothing(run, sales_tensor, 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(ShardWriter, "add", full)
-    sentence = "y.zarr cannot be written: No space left on device"
-    assert_one_line(run("tensor", "sales.parquet", *MODES, "--out", "y.zarr"), sentence)
+    error = error_of(run("tensor", "sales.parquet", *MODES, "--out", "y.zarr", "--json"))
+    assert (error["kind"], Path(error["path"]).name) == ("StoreError", "y.zarr")
+    assert "No space left on device" in error["problem"]
     assert [path.name for path in tmp_path.iterdir()] == ["sales.parquet"]
 
 

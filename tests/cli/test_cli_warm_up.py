@@ -12,6 +12,7 @@ import pytest
 from allocore import progress
 from allocore.cli import main, warm_up
 from allocore.kernels import jit
+from support.errors import refused_file
 
 AFTERWARDS = """
 import allocore as ac
@@ -67,6 +68,14 @@ def test_a_log_says_that_kernels_are_compiled_if_it_takes_long(monkeypatch, tmp_
 def test_a_part_that_fails_is_an_error_that_has_its_traceback():
     with pytest.raises(RuntimeError, match="KeyError"):
         warm_up._compile("nothing")
+
+
+def test_a_kernel_that_cannot_be_kept_is_an_error_about_its_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(jit, "kernel_folder", lambda: tmp_path)
+    printed = subprocess.CompletedProcess([], 0, stdout="No space left on device\n", stderr="")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: printed)
+    with refused_file(tmp_path, "No space left on device"):
+        warm_up._compile("poisson")
 
 
 def test_without_a_folder_to_keep_kernels_in_nothing_is_compiled(monkeypatch):

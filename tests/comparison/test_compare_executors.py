@@ -21,6 +21,7 @@ from allocore.run.cluster import tasks
 from allocore.run.cluster import tasks as worker_data
 from allocore.run.cluster.tasks import DataWanted, Versions
 from support.comparison_cases import QUICK, JobsHere, named, small_tensor
+from support.errors import refused, refused_file
 from support.tiers import parametrize_few
 
 TENSOR = small_tensor()
@@ -148,7 +149,7 @@ def test_a_job_that_raises_has_failed_as_on_this_machine(monkeypatch, tmp_path):
 @parametrize_few("on", ["executor", "this machine"], quick=1)
 def test_what_an_interrupted_comparison_lacks_is_done_wherever(alone, tmp_path, monkeypatch, on):
     warnings.simplefilter("ignore")
-    with pytest.raises(ac.StoreError, match=str(tmp_path / "out")):
+    with refused_file(tmp_path / "out"):
         compared(executor=Faulty(loses=lambda number: number > 8), out=tmp_path / "out")
     done = len(list((tmp_path / "out" / "jobs").glob("*.json")))
     assert 0 < done < JOBS
@@ -163,7 +164,7 @@ def test_what_an_interrupted_comparison_lacks_is_done_wherever(alone, tmp_path, 
 def test_results_in_a_folder_that_nobody_named_are_kept_if_the_workers_are_gone(alone, tmp_path, monkeypatch):
     monkeypatch.setattr(compare.tempfile, "mkdtemp", lambda **_: str(tmp_path / "unnamed"))
     warnings.simplefilter("ignore")
-    with pytest.raises(ac.StoreError, match=str(tmp_path / "unnamed")):
+    with refused_file(tmp_path / "unnamed"):
         compared(executor=Faulty(loses=lambda number: number > 8))
     assert_same(compared(executor=Faulty(), out=tmp_path / "unnamed"), alone)
 
@@ -220,18 +221,18 @@ def test_workers_with_other_versions_are_refused_before_a_job_runs():
             future.set_result(DataWanted(theirs))
             return future
 
-    with pytest.raises(ac.InputError, match=r"^executor .*0.0.1"):
+    with refused("executor"):
         compared(executor=Other())
 
 
 def test_workers_without_allocore_are_refused():
-    with pytest.raises(ac.InputError, match=r"^executor "):
+    with refused("executor"):
         compared(executor=Faulty(loses=lambda number: True, error=ModuleNotFoundError))
 
 
 @pytest.mark.parametrize("executor", [4, "tcp://nowhere:1", object()])
 def test_what_is_no_executor_is_refused_before_anything_is_written(tmp_path, executor):
-    with pytest.raises(ac.InputError, match=r"^executor is "):
+    with refused("executor"):
         compared(executor=executor, out=tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -79,9 +80,31 @@ def write_run(path):
     ac.AlloCore(4, burn_in=2, draws=3, thin=1, chains=2, seed=0, store=path).fit(tensor())
 
 
+def network():
+    """Undirected ties between actors, by what and when."""
+    counts = np.random.default_rng(4).poisson(0.9, (5, 5, 3))
+    made = ac.as_tensor(counts, mode_names=["one", "other", "what"], labels=[list("abcde"), list("abcde"), None])
+    return made.mask_diagonal().undirected(asymmetric="sum")
+
+
+def write_run_with_known_factors(path):
+    frozen = pd.DataFrame({"first": range(1, 4), "second": [3, 1, 1]}, index=["0", "1", "2"])
+    modes = {"one": ac.Mode(factors=3, seeds={"seed": ["a", "b"]}), "what": ac.Mode(frozen=frozen, free=1)}
+    settings = {"burn_in": 2, "draws": 3, "thin": 1, "chains": 2, "seed": 0}
+    ac.AlloCore(4, modes=modes, store=path, **settings).fit(network())
+
+
 def read_run(path):
     posterior = ac.open_run(path, on_error="drop" if path.name.startswith("drop") else "raise")
     return repr(posterior), posterior.classes(draw=-1)
+
+
+def read_and_resume_run(path):
+    """Read a run, find its consensus and communities, and resume it."""
+    read_run(path)
+    with warnings.catch_warnings(action="ignore"):
+        ac.open_run(path).memberships("one", progress=False)
+        return repr(ac.AlloCore.resume(path, progress=False).posterior_)
 
 
 CSV = events().to_csv(index=False)
@@ -99,6 +122,8 @@ DATA = {
     "parquet of events": Kind(".parquet", lambda path: events().astype(str).to_parquet(path), read_table),
     "parquet of a tensor": Kind(".parquet", saved, read_tensor),
     "npz of a tensor": Kind(".npz", saved, read_tensor),
+    "npz of undirected ties": Kind(".npz", lambda path: network().save(path), read_tensor),
+    "parquet of undirected ties": Kind(".parquet", lambda path: network().save(path), read_tensor),
     "npz of SciPy": Kind(".npz", write_scipy, read_tensor),
     "npz of arrays": Kind(
         ".npz",
@@ -116,6 +141,7 @@ DATA = {
 }
 RUNS = {
     "run": Kind(".zarr", write_run, read_run),
+    "run with known factors": Kind(".zarr", write_run_with_known_factors, read_and_resume_run),
     "tensor in shards": Kind(".zarr", saved, lambda path: (read_tensor(path), ac.load_tensor(path).load())),
 }
 

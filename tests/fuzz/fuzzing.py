@@ -27,7 +27,7 @@ class Worker:
     def __init__(self, folder, kinds=(), seconds=SECONDS, most_memory=MOST_MEMORY, script="fuzz_worker.py"):
         self._folder, self._kinds, self._seconds, self._most = Path(folder), list(kinds), seconds, most_memory
         self._script = HERE / script
-        self._process = None
+        self._process, self._number = None, 0
 
     def __enter__(self):
         return self
@@ -58,15 +58,17 @@ class Worker:
 
     def _started(self):
         if self._process is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            folder = self._folder / f"process {self._number}"  # what an earlier one wrote is not in the way
+            folder.mkdir(parents=True)
+            self._number += 1
             paths = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-            command = [sys.executable, str(self._script), str(self._folder.resolve()), *self._kinds]
+            command = [sys.executable, str(self._script), str(folder.resolve()), *self._kinds]
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                cwd=self._folder,
+                cwd=folder,
                 env={**os.environ, "PYTHONPATH": paths},
             )
             assert self._answer(self._process, 300) == b"ready\n"

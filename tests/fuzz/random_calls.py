@@ -6,6 +6,7 @@ signature does not allow; otherwise its numbers are finite and it has the shape 
 
 import datetime
 import inspect
+import os
 import random
 import traceback
 import warnings
@@ -15,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import matplotlib as mpl
+import networkx as nx
 import numpy as np
 import pandas as pd
 
@@ -27,6 +29,8 @@ mpl.use("agg")
 
 ACTORS, MONTHS = ("A", "B", "C", "D"), tuple(f"2020-{month:02d}" for month in range(1, 9))
 NAMES = ("who", "whom", "month")
+SEEDS = {"spring": ["2020-03", "2020-04"]}
+FROZEN = pd.DataFrame({"first": [4.0, 3.0, 2.0, 1.0], "second": [1.0, 1.0, 1.0, 4.0]}, index=list(ACTORS))
 # Made by allocore alone: what users call are their methods.
 RESULTS = {
     "Answer", "Check", "ClassSummary", "Comparison", "Consensus", "Diagnosis", "Diff", "Evaluation", "Forecast",
@@ -59,6 +63,18 @@ class Things:
             ]
         ]
         self.post = self.posts[0]
+        self.undirected = self.Y.mask_diagonal().undirected(asymmetric="sum")
+        tied, known = {"tied": ("who", "whom")}, {"month": ac.Mode(seeds=SEEDS, free=1), "who": ac.Mode(frozen=FROZEN)}
+        self.posts += [
+            self.model(**settings).fit(data).posterior_
+            for settings, data in [
+                ({}, self.undirected),
+                (tied, self.Y.mask_diagonal()),
+                ({"modes": known, "core_shape": (3, 3, 2)}, self.Y),
+            ]
+        ]
+        self.graph = nx.MultiDiGraph()
+        self.graph.add_edges_from([("A", "B", {"year": 2001}), ("B", "C", {"year": 2002, "weight": 3})])
         self.Y.save(self.folder / "tensor.npz")
         self.Y.save(self.folder / "shards.zarr", shards=2)
         self.post.save(self.folder / "run.zarr")
@@ -118,7 +134,11 @@ def targets():
 
 
 # To show that a failure is found.
-PLANTED = {"raises": (None, lambda: {}["nothing"]), "is not finite": (None, lambda: float("nan"))}
+PLANTED = {
+    "raises": (None, lambda: {}["nothing"]),
+    "is not finite": (None, lambda: float("nan")),
+    "dies": (None, os.abort),
+}
 
 
 def good_values(things):
@@ -127,39 +147,72 @@ def good_values(things):
     coords = Y.coords[:, :3]
     numbers = [things.number, 0, 1]
     return {
-        "Y": [Y, things.split], "Y_new": [Y.select(month="2020-03"), Y], "Y_future": [things.coming()],
-        "absent": ["zero", "missing"], "against": ["budget", "seconds"], "along": [-1, "month", 0],
+        "Y": [Y, things.split, things.undirected, Y.mask_diagonal()],
+        "Y_new": [Y.select(month="2020-03"), Y], "Y_future": [things.coming()],
+        "absent": ["zero", "missing"], "asymmetric": ["error", "sum"],
+        "against": ["budget", "seconds"], "along": [-1, "month", 0],
         "ax": [None], "budget": [2, "infer"], "budgets": [[2], [2, 3]], "by": ["who", ["who"], (), "month"],
         "cells": [cell, [cell], {}, coords, pd.DataFrame([cell]), things.split.test, {"who": ["A", "B"]}],
         "chain": [0, 1, -1, None], "chains": [[0], [0, 1], 1, 2], "coords": [coords, things.split.test],
         "core_shape": [(2, 2, 2)], "count": [None, "n"], "counts": [[1, 2, 3], Y.counts[:3]],
         "dispersion_by": [None, "who", 0], "draw": ["best", 0, -1, None], "draws": [True, False, 40, 3, None],
         "e0": [1.0, 0.5, "infer", [1.0, 2.0, 0.5]], "exposure": [None, [1.0, 2.0]], "exposures": [None],
+        "factors": [2, None], "free": [None, 1], "frozen": [None, FROZEN, post, things.consensus, folder / "run.zarr"],
         "fraction": [0.1, 0.5], "folder": [folder / "figures"], "forecast": [things.forecast()],
         "found": [post, things.results()["Check"]], "format": ["markdown", "latex", "html", "auto"],
         "formats": [["png"]], "allow_training": [True],
-        "horizon": [1, 2], "interval": [0.9, 0.5], "k": [0, 1], "kind": ["panels", "stacked", "a-kind"],
-        "labels": [None, list(Y.labels), {"who": ACTORS}], "layers": ["month", ()], "level": ["good", "note"],
+        "horizon": [1, 2], "interval": [0.9, 0.5], "k": [0, 1],
+        "kind": ["panels", "stacked", "communities", "classes", "expected"],
+        "labels": [None, list(Y.labels), {"who": ACTORS}], "layers": ["year", ("key", "year"), ()],
+        "level": ["good", "note"],
         "levels": [[0.1, 0.9], (0.5,)], "likelihood": ["auto", "nb", "poisson", "bernoulli"],
         "like": [Y], "log_likelihood": [None, "held-out", "cells"], "missing": [True, False, [(0, None, None)]],
         "mode": ["who", 0, -1, "month"], "mode_names": [NAMES, None], "model": [things.model()],
         "models": [{"a": [things.model()]}],
-        "modes": [["who", "whom"], (0, 1), None, {"who": ac.Mode(factors=2)}],
+        "modes": [["who", "whom"], (0, 1), None, {"who": ac.Mode(factors=2)}, modes_known(things)],
         "most": [5, 20], "new": [post], "new_labels": ["error", "drop"], "number": numbers,
         "numbers": [numbers[:1]],
         "old": [post, things.posts[1]], "order": ["factors", "labels"], "other": [ac.Missing([], (4, 4, 8))],
-        "path": [folder / name for name in ("tensor.npz", "shards.zarr", "run.zarr", "new.npz", "new.zarr")],
+        "path": [folder / name for name in PATHS],
+        "permutations": [9],
         "patterns": [[("A", None, "2020-01")], [(0, 1, 2), (None, 1, None)]], "per_unit": [True, False],
-        "place": [0], "places": [(0,)], "post": [post, folder / "run.zarr", things.model()],
-        "posterior": [post], "rank": [2], "reports": [[a_report()]], "rows": [{"who": "A"}, 3, 1],
-        "seed": [0, 1], "shape": [(4, 4, 8)], "shards": [2, None], "source": [frame()], "start": [None],
+        "place": [0], "places": [(0,)], "post": [*things.posts, folder / "run.zarr", things.model()],
+        "posterior": things.posts, "rank": [2], "reports": [[a_report()]], "rows": [{"who": "A"}, 3, 1],
+        "seed": [0, 1],
+        "seeds": [None, SEEDS, {"a": "A", "b": ["B", "C"]}], "seed_weight": [10.0, 0.5],
+        "shape": [(4, 4, 8)], "shards": [2, None], "source": [frame()], "start": [None],
         "table": [things.results()["Comparison"].table], "tensor": [Y, "a table"], "tensors": [[Y, things.coming()]],
         "test": [None, things.split.test, Y], "text": [a_report().to_json()], "threshold": [0.02, 0.2],
+        "tied": [None, ("who", "whom"), (0, 1)], "weight": ["weight", None],
         "time": ["day", None], "top": [1, 5], "train": [Y], "values": [{}], "weights_D": [None, np.ones(4)],
         "what": ["nodes", "shares", "communities", "profiles", "classes", "factors"], "first": [0], "second": [1],
-        "x": [Y.to_dense(), folder / "tensor.npz", Y.to_frame()], "y": [None], "node": [0, 1], "least": [0.05],
+        "x": [Y.to_dense(), folder / "tensor.npz", Y.to_frame(), *graphs(things)], "y": [None], "node": [0, 1],
+        "least": [0.05],
         "observed": [True, False], "heaviest": [{}], "freq": ["month"], "on_error": ["raise", "drop"],
     }  # fmt: skip
+
+
+PATHS = (
+    *("tensor.npz", "shards.zarr", "run.zarr", "new.npz", "new.zarr", "new.graphml", "new.csv", "new.parquet"),
+    *("new.html", "new.txt"),
+)
+
+
+def modes_known(things):
+    """Settings of modes of which something is known."""
+    return {
+        "month": ac.Mode(seeds=SEEDS, exposure=np.linspace(1.0, 2.0, len(MONTHS))),
+        "who": ac.Mode(frozen=things.consensus, factors=3),
+    }
+
+
+def graphs(things):
+    """Graphs as networkx and igraph have them, and lists and dicts of graphs."""
+    import igraph
+
+    graph = things.graph
+    ties, loops = nx.Graph(graph), nx.DiGraph([("A", "A"), ("A", "B")])
+    return [graph, ties, loops, [graph, graph], {"x": ties, 7: ties}, igraph.Graph.from_networkx(graph), nx.Graph()]
 
 
 def frame():
@@ -190,6 +243,9 @@ def hostile_values(things):
         *(object(), object, print, lambda *_: None, ..., NotImplemented, datetime.date(2020, 1, 1), ac.InputError),
         *(things.folder, things.folder / "nowhere", things.folder / "run.zarr", Path("x" * 300), Path("/dev/null/x")),
         *(things.Y, things.post, things.consensus, things.split, things.split.test, things.model(), ac.Mode(factors=2)),
+        *(things.graph, [things.graph, 1], {"x": things.graph}, things.undirected, FROZEN, -FROZEN, FROZEN.iloc[:2]),
+        *(ac.Mode(seeds={"a": ["nobody"]}), {"who": ac.Mode(frozen=FROZEN, free=0)}, {"a": ["A"]}, {"a": []}),
+        *({"month": ac.Mode(seeds=SEEDS, free=10**9)}, {"who": ac.Mode(frozen=things.posts[1])}),
     ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from fuzzing import Failure, Worker  # noqa: E402
-from random_calls import ENDLESS, PLANTED, not_finite, targets  # noqa: E402
+from random_calls import ENDLESS, not_finite, targets  # noqa: E402
 
 TARGETS = list(targets())
 SCRIPT = "calls_worker.py"
@@ -29,9 +29,15 @@ SLOW = {"ac.figures.write_all", "ac.write_report", "ac.compare", "ac.select_budg
 def test_a_random_call_of_each_target(tmp_path):
     with Worker(tmp_path, script=SCRIPT) as worker:
         failures = [worker.check(target, 0) for target in TARGETS if target not in SLOW]
-        planted = [worker.check(target, 0) for target in PLANTED]
+        planted = [worker.check(target, 0) for target in ("raises", "is not finite")]
     assert [each for each in failures if each] == []
     assert all(isinstance(each, Failure) for each in planted)
+
+
+def test_a_process_that_died_is_replaced(tmp_path):
+    with Worker(tmp_path, script=SCRIPT) as worker:
+        assert "died" in worker.check("dies", 0).why
+        assert worker.check("Missing.none", 0) is None
 
 
 @pytest.mark.slow

@@ -22,19 +22,32 @@ from support import cases, naive
 BOTH = KnownFactors(frozen=((0.1, 0.2, 0.6, 0.1),), seeds=((0, 2),), seed_weight=5.0)
 SEEDS = KnownFactors(seeds=((1,), (0, 2)), seed_weight=3.0)
 FROZEN = KnownFactors(frozen=((0.9, 0.1), (0.4, 0.6)))
+THREE = KnownFactors(frozen=((0.5, 0.3, 0.2), (0.1, 0.3, 0.6)), seeds=((0, 1),), seed_weight=3.0)
 WEIGHTS = ((0.2, 3.0, 1.0, 7.0), (), (5.0, 0.3))
 KINDS = {
     "poisson": {},
     "exposures": {"exposures": WEIGHTS},
     "bursts": {"exposures": WEIGHTS, "likelihood": "negative-binomial", "g0": 2.0, "h0": 3.0, "e0": (0.7, 1.0, 1.4)},
     "learned": {"e0": "infer", "s0": 4.0, "t0": 5.0},
-}
+    "learned-bursts-by-seeded-row": {
+        "exposures": WEIGHTS, "likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer", "s0": 4.0, "t0": 5.0
+    },
+    "binary": {"exposures": WEIGHTS, "likelihood": "bernoulli"},
+    "complete": {"exposures": WEIGHTS, "with_missing": False},
+    "tied": {"exposures": (WEIGHTS[0], WEIGHTS[0], ()), "tied": (0, 1), "known": (BOTH, BOTH, THREE), "seed": 9},
+}  # fmt: skip
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in KINDS if name not in ("exposures", "bursts")]
 
 
-@pytest.fixture(params=["exposures", "bursts", pytest.param("poisson", marks=pytest.mark.slow)])
+@pytest.fixture(params=["exposures", "bursts", *LONG])
 def case(request):
-    given = {"scale": 0.3, "known": (BOTH, SEEDS, FROZEN), **KINDS[request.param]}
-    return cases.make(3, budget=4, core_shape=(4, 4, 3), seed=6, **given)
+    given = {"scale": 0.3, "known": (BOTH, SEEDS, FROZEN), "seed": 6, **KINDS[request.param]}
+    return cases.make(3, budget=4, core_shape=(4, 4, 3), **given)
+
+
+def single_modes(case):
+    """The modes whose factors are drawn alone; those of tied modes are in test_tied.py."""
+    return [mode for mode in range(case.Y.ndim) if case.spec.sharing(mode) == (mode,)]
 
 
 def views(case):
@@ -64,8 +77,9 @@ def test_frozen_factors_have_the_column_sums_that_the_prior_expects(case):
 
 def test_the_prior_of_the_factors_is_that_of_the_oracle(case):
     expected = 0.0
-    for mode, phi_DK in enumerate(case.dense.factors):
-        drawn_K = case.state.used(mode) & (case.spec.known_in(mode).kinds(phi_DK.shape[1]) >= 0)
+    for mode in [group[0] for group in case.spec.groups]:
+        phi_DK = case.dense.factors[mode]
+        drawn_K = case.state.used(case.spec.sharing(mode)) & (case.spec.known_in(mode).kinds(phi_DK.shape[1]) >= 0)
         shapes_DK = naive.factor_shapes(mode, case.dense, case.priors)
         expected += stats.gamma.logpdf(phi_DK[:, drawn_K], shapes_DK[:, drawn_K], scale=1 / case.spec.f0).sum()
         expected -= drawn_K.sum() * np.log(weights_of(case, mode)).sum()  # the density of w phi
@@ -79,14 +93,14 @@ def test_locations_have_the_scores_of_the_oracle_up_to_a_constant_of_the_class(c
         rows = ByClass.of(view, case.layout.workers)
         scores_QK, _, fits_QGF = location_scores(case.layout, case.spec, case.state, mode, rows)
         kinds_K = case.spec.known_in(mode).kinds(case.spec.core_shape[mode])
-        places = np.cumsum(case.state.used(mode) | (kinds_K != 0)) - 1
+        places = np.cumsum(case.state.used(case.spec.sharing(mode)) | (kinds_K != 0)) - 1
         alpha = case.spec.alpha0 / case.Y.shape[mode]
         core = stats.gamma(case.spec.a0, scale=1 / case.spec.core_rate(case.state.dispersion))
         for q in range(case.spec.budget):
             weights, _ = naive.integrated_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
             prior = core.logpdf(1.0) + case.spec.core_rate(case.state.dispersion)
             constant = view.y_DQ[:, q] @ np.log(weights_of(case, mode)) - prior
-            others_K = naive.other_users(q, mode, case.dense)
+            others_K = naive.other_users(q, mode, case.dense, case.priors)
             for k, expected in weights.items():
                 if k == naive.NEW or (others_K[k] == 0 and kinds_K[k] > 0):
                     free = ((others_K == 0) & (kinds_K == 0)).sum() if k == naive.NEW else 1
@@ -102,6 +116,8 @@ def test_locations_have_the_scores_of_the_oracle_up_to_a_constant_of_the_class(c
 def test_factors_have_the_conditional_of_the_oracle_and_frozen_ones_stay(case):
     """Of many draws: the mean and the logarithm of every entry, each within five standard errors."""
     for mode, view in views(case):
+        if mode not in single_modes(case):
+            continue
         shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
         drawn_K = case.state.used(mode) & (case.spec.known_in(mode).kinds(shape_DK.shape[1]) >= 0)
         draws = []

@@ -14,12 +14,16 @@ from allocore.gibbs.tied import draw_tied_concentration, draw_tied_factors
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model import joint
+from allocore.model.known import KnownFactors
 from support import cases, naive
 
 pytestmark = pytest.mark.jit
 LEVEL = 1e-4
 KEY = Key.of(1, 0).at(2)
 # Missing cells beside the diagonal: in one role alone, in both, in neither, and some that overlap the diagonal.
+BOTH = KnownFactors(frozen=((0.1, 0.2, 0.6, 0.1),), seeds=((0, 2),), seed_weight=5.0)
+KNOWN = {"known": (BOTH, BOTH, KnownFactors(seeds=((1,),)))}
+WEIGHTS = {"exposures": ((0.2, 3.0, 1.0, 7.0), (0.2, 3.0, 1.0, 7.0), (5.0, 0.3, 1.0))}
 EVERY_CASE = {
     "two-modes": {"modes": 2, "tied": (0, 1), "with_missing": False},
     "missing": {"modes": 3, "tied": (0, 1)},
@@ -27,6 +31,9 @@ EVERY_CASE = {
     "nb": {"modes": 3, "tied": (0, 1), "likelihood": "negative-binomial"},
     "nb-by-role": {"modes": 3, "tied": (0, 1), "likelihood": "negative-binomial", "dispersion_by": 1},
     "nb-by-other-mode": {"modes": 3, "tied": (0, 1), "likelihood": "negative-binomial", "dispersion_by": 2},
+    "exposures": {"modes": 3, "tied": (0, 1), **WEIGHTS},
+    "known": {"modes": 3, "tied": (0, 1), **KNOWN},
+    "known-exposures-nb": {"modes": 3, "tied": (0, 1), "likelihood": "negative-binomial", **KNOWN, **WEIGHTS},
 }
 
 
@@ -42,33 +49,46 @@ def case(request):
     return make(request.param)
 
 
+def drawn_factors(case):
+    """Which factors of the tied modes are drawn, (K): those in use that are not frozen."""
+    used_K = case.state.used(case.spec.tied)
+    used_K[: naive.frozen_number(case.spec.tied[0], case.priors)] = False
+    return used_K
+
+
+def weights_of(case):
+    """The known weights of the rows of the tied modes, (V, 1)."""
+    first = case.spec.tied[0]
+    return np.ones((case.Y.shape[first], 1)) if case.dense.weights is None else case.dense.weights[first][:, None]
+
+
 def implied_rates(case, key=KEY):
-    """The rates that the kernel divided by, row by row, and the factors it drew."""
+    """The rates that the kernel divided by, row by row, per unit of the known weights, and the factors it drew."""
     workspace = Workspace.of(case.layout, case.state)
     new, _ = draw_tied_factors(key, case.layout, case.spec, case.state, case.allocation.y_RQ, workspace)
     first, _ = case.spec.tied
-    used = case.state.used(case.spec.tied)
-    units = []
+    drawn_K, units = drawn_factors(case), []
     draw_rows = tied_module._draw_rows
     tied_module._draw_rows = lambda start, log_unit_VU, *rest: units.append(log_unit_VU)
     try:
         draw_tied_factors(key, case.layout, case.spec, case.state, case.allocation.y_RQ, workspace)
     finally:
         tied_module._draw_rows = draw_rows
-    return np.exp(units[0] - new.log_phi[first][:, used]), new
+    unit_VK = np.full(new.log_phi[first].shape, np.nan)
+    unit_VK[:, case.state.used(case.spec.tied)] = units[0]
+    return np.exp(unit_VK - new.log_phi[first])[:, drawn_K] * weights_of(case), new
 
 
 def conditional_by_rows(case, new):
     """Shapes and rates of the oracle: row v given the new rows before it and the old ones after it."""
-    dense, first = case.dense.copy(), case.spec.tied[0]
-    used = case.state.used(case.spec.tied)
+    dense, first, drawn_K = case.dense.copy(), case.spec.tied[0], drawn_factors(case)
     shapes, rates = [], []
     for v in range(len(dense.factors[first])):
         shape_K, rate_K = naive.tied_conditional(v, case.alloc, case.observed, dense, case.priors)
-        shapes.append(shape_K[used])
-        rates.append(rate_K[used])
+        shapes.append(shape_K[drawn_K])
+        rates.append(rate_K[drawn_K])
         for m in case.spec.tied:
-            dense.factors[m][v, used] = new.factors(m)[v, used]
+            dense.factors[m][v, drawn_K] = new.factors(m)[v, drawn_K] / weights_of(case)[v]
     return np.array(shapes), np.array(rates)
 
 
@@ -77,6 +97,8 @@ def test_rows_have_the_rates_of_the_oracle_given_the_rows_before_them(case):
     np.testing.assert_allclose(rates, conditional_by_rows(case, new)[1], rtol=1e-11)
     first, second = case.spec.tied
     np.testing.assert_array_equal(new.log_phi[first], new.log_phi[second])
+    frozen = slice(0, naive.frozen_number(first, case.priors))
+    np.testing.assert_array_equal(new.log_phi[first][:, frozen], case.state.log_phi[first][:, frozen])
 
 
 def test_rows_are_gamma_with_the_shapes_of_the_oracle():
@@ -93,7 +115,7 @@ def test_rows_are_gamma_with_the_shapes_of_the_oracle():
 def test_the_conditional_of_a_row_is_that_of_the_joint_density(case):
     """Between two values of one entry, the log joint changes by as much as the gamma density does."""
     first, _ = case.spec.tied
-    v, k = 1, case.dense.locations[0, first]
+    v, k = 1, int(np.flatnonzero(drawn_factors(case))[0])
     shape_K, rate_K = naive.tied_conditional(v, case.alloc, case.observed, case.dense, case.priors)
     other = case.dense.copy()
     for m in case.spec.tied:
@@ -106,12 +128,15 @@ def test_the_conditional_of_a_row_is_that_of_the_joint_density(case):
 
 def test_the_log_joint_of_the_package_counts_what_is_shared_once(case):
     """The oracle's joint of no counts, without the factors that no class uses, is the prior minus the latent rates."""
-    tensor, dense, first = cases.tensor_of(case), case.dense, case.spec.tied[0]
-    unused = ~case.state.used(case.spec.tied)
-    free = stats.gamma.logpdf(dense.factors[first][:, unused], case.spec.e0, scale=1 / case.spec.f0).sum()
-    for m in set(range(case.Y.ndim)) - set(case.spec.tied):
-        rest = np.setdiff1d(range(dense.factors[m].shape[1]), dense.locations[:, m])
-        free += stats.gamma.logpdf(dense.factors[m][:, rest], case.spec.e0, scale=1 / case.spec.f0).sum()
+    tensor, dense = cases.tensor_of(case), case.dense
+    free = 0.0
+    for m in set(range(case.Y.ndim)) - {case.spec.tied[1]}:
+        used_K, frozen = case.state.used(case.spec.sharing(m)), naive.frozen_number(m, case.priors)
+        rest, drawn = np.flatnonzero(~used_K[frozen:]) + frozen, used_K[frozen:].sum()
+        shape_DK = naive.factor_shapes(m, dense, case.priors)
+        free += stats.gamma.logpdf(dense.factors[m][:, rest], shape_DK[:, rest], scale=1 / case.spec.f0).sum()
+        if dense.weights is not None:
+            free += drawn * np.log(dense.weights[m]).sum()  # the density of w phi
     nothing = np.zeros_like(case.alloc)
     rates = (naive.latent_scale(dense) * naive.class_rates(dense))[:, case.observed].sum()
     prior = naive.log_joint(nothing, case.observed, dense, case.priors) + rates - free

@@ -1,6 +1,7 @@
 """Where compiled kernels are kept if the package and the home of the user cannot be written: it still works."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -90,3 +91,17 @@ def test_a_cache_folder_that_cannot_be_is_said_and_a_temporary_one_is_used(packa
     folder, *messages = scale(package, temporary_folder(tmp_path, 0o1777), NUMBA_CACHE_DIR="/dev/null/cache")
     assert "allocore-" in folder
     assert messages[0].startswith("compiled kernels cannot be cached in /dev/null/cache: they are cached in ")
+
+
+def test_a_full_disk_is_warned_of_once_and_the_kernel_works(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", f"{SCALE}\nfrom allocore.kernels import jit\nassert jit.why_not_kept()"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300)),
+    )
+    assert done.returncode == 0, done.stderr
+    folder, message = done.stdout.splitlines()
+    assert folder in message
+    assert list(tmp_path.rglob("*.nbc")) == []

@@ -90,11 +90,11 @@ def test_what_modes_give_is_what_sequences_give():
 @pytest.mark.parametrize(
     ("model", "argument"),
     [
-        (ac.AlloCore(4, (4, 3), modes={"month": ac.Mode(factors=2)}), "modes"),
-        (ac.AlloCore(4, e0=(1.0, 0.3), modes={"month": ac.Mode(e0=0.1)}), "modes"),
-        (ac.AlloCore(4, e0="infer", modes={"month": ac.Mode(e0=0.1)}), "modes"),
+        (ac.AlloCore(4, (4, 3), modes={"month": ac.Mode(factors=2)}), "core_shape"),
+        (ac.AlloCore(4, e0=(1.0, 0.3), modes={"month": ac.Mode(e0=0.1)}), "e0"),
+        (ac.AlloCore(4, e0="infer", modes={"month": ac.Mode(e0=0.1)}), "e0"),
         (ac.CP(4, modes={"month": ac.Mode(factors=2)}), "modes"),
-        (ac.Tucker((2, 3), modes={"month": ac.Mode(factors=2)}), "modes"),
+        (ac.Tucker((2, 3), modes={"month": ac.Mode(factors=2)}), "core_shape"),
     ],
 )
 def test_what_is_given_twice_and_differently_is_refused(model, argument):

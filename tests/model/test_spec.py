@@ -57,12 +57,12 @@ def test_tucker_names_a_core_shape_it_cannot_use(core_shape):
 
 
 def test_tucker_without_a_core_shape_names_the_value_that_was_given():
-    with pytest.raises(ac.InputError, match=r"^core_shape is None"):
+    with refused("core_shape", None):
         ac.Tucker(None).fit(TENSOR)
 
 
 def test_tucker_refuses_a_core_with_too_many_locations():
-    with pytest.raises(ac.InputError, match=r"^core_shape is \(1000, 1000, 2\).*1,000,000"):
+    with refused("core_shape", (1000, 1000, 2), "1,000,000"):
         ac.Tucker((1000, 1000, 2)).fit(TENSOR)
 
 
@@ -116,7 +116,7 @@ def test_a_dispersion_by_mode_needs_the_negative_binomial_and_a_mode():
         Spec(2, (2, 2), likelihood="bernoulli", dispersion_by=0)
     with refused("dispersion_by", 2, rule="from 0 to 1"):
         Spec(2, (2, 2), likelihood="negative-binomial", dispersion_by=2)
-    with pytest.raises(ac.InputError, match=r"^dispersion_by is 'who'"):
+    with refused("dispersion_by", "who"):
         ac.CP(2, likelihood="negative-binomial", dispersion_by="who").fit(TENSOR)
 
 

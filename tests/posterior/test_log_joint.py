@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import allocore as ac
@@ -10,9 +11,22 @@ from allocore.model.joint import log_joint
 from allocore.posterior.convergence import log_joint_of_draws
 from support.planted import posterior_of
 
+MONTHS = ac.load_flights().labels[3]
+KNOWN = {
+    "month": ac.Mode(exposure=np.linspace(0.5, 2.0, 12), frozen=pd.DataFrame({"even": 1.0}, index=MONTHS)),
+    "origin": ac.Mode(exposure=[1.0, 2.0, 0.5], seeds={"Newark": "EWR Newark"}),
+}
+
 
 @pytest.mark.parametrize(
-    "options", [{}, {"likelihood": "negative-binomial", "e0": "infer"}, {"likelihood": "bernoulli"}]
+    "options",
+    [
+        {},
+        {"likelihood": "negative-binomial", "e0": "infer"},
+        {"likelihood": "bernoulli"},
+        {"modes": KNOWN},
+        {"modes": KNOWN, "likelihood": "negative-binomial", "dispersion_by": "month", "e0": "infer"},
+    ],
 )
 def test_it_is_the_log_joint_of_the_state(options):
     Y = ac.load_flights()
@@ -23,7 +37,10 @@ def test_it_is_the_log_joint_of_the_state(options):
     for chain, draw in np.ndindex(found.shape):
         state = post.record.state_of(chain, draw)
         variables = [state.core_values(), state.concentrations_M]
-        variables += [state.factors(mode)[:, state.used(mode)] for mode in range(5)]
+        for mode in range(5):
+            drawn_K = state.used(mode)
+            drawn_K[: len(post.record.spec.known_in(mode).frozen)] = False
+            variables.append(state.factors(mode)[:, drawn_K])
         wanted = log_joint(post.tensor, post.record.spec, state) + sum(np.log(each).sum() for each in variables)
         if state.dispersion is not None:
             p = 1.0 / (1.0 + np.exp(-state.dispersion.log_odds_D))

@@ -8,7 +8,6 @@ import pytest
 from test_likelihoods import KINDS, SHAPE, dense_counts, frozen, observed, posterior_with
 
 import allocore as ac
-from allocore.errors import InputError
 from allocore.posterior import cells as scored_cells
 from allocore.results import Posterior
 from support.errors import refused
@@ -101,7 +100,7 @@ def test_predictions_of_a_tensor_ask_which_cells_are_meant():
     post = posterior_with("poisson")
     with refused("coords", rule="pass Y.coords"):
         post.expected(post.tensor)
-    with pytest.raises(InputError, match=r"^coords is a CountTensor"):
+    with refused("coords", "a CountTensor"):
         post.log_predictive(post.tensor)
     with refused("coords", rule="must have coords and counts"):
         post.log_predictive([[0], [0], [0]])

@@ -11,7 +11,7 @@ from support.consensus_cases import consensus
 from support.errors import refused
 from support.handmade_posterior import COUNTRIES, MONTHS, NAMES, posterior
 
-WICKED = ("50% of $x_1 & more", "a|b *c* <i> {d} \\e ~^#", "plain")
+WICKED = ("50% of $x_1 & more", "a|b *c* <i> {d} \\e ~^# &lt;", "plain")
 
 
 def test_markdown_has_a_line_for_each_class_weak_ones_last_and_a_caption():
@@ -38,6 +38,7 @@ def test_latex_is_balanced_and_special_letters_are_escaped():
     # Every row has all columns: an ampersand of a label does not end one.
     assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(NAMES) + 2}
     assert r"50\% of \$x\_1 \& more" in text
+    assert r"a\textbar{}b *c* \textless{}i\textgreater{}" in text
     assert r"\{d\} \textbackslash{}e \textasciitilde{}\textasciicircum{}\#" in text
 
 
@@ -86,6 +87,14 @@ def test_html_has_its_styles_in_the_cells_and_labels_as_text():
 def test_markdown_escapes_what_would_begin_another_column():
     rows = ac.paper_table(posterior(labels=(COUNTRIES, COUNTRIES, WICKED, MONTHS))).splitlines()[2:6]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(NAMES) + 4}
+    assert any(r"\&lt;" in row for row in rows)
+
+
+@pytest.mark.parametrize("format", ["latex", "markdown", "html"])
+def test_control_characters_of_labels_are_shown_as_text(format):
+    wicked = ("\x1b]0;a\x07", "\u202eb\u2028", "c\x0b\x85d")
+    text = ac.paper_table(posterior(labels=(COUNTRIES, COUNTRIES, wicked, MONTHS)), format)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e]", text)
 
 
 @pytest.mark.parametrize("name", ["word", "docx"])

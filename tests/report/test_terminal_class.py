@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from allocore.errors import InputError
 from allocore.report.terminal import class_details
 from support.consensus_cases import consensus, with_summary
+from support.errors import refused
 from support.handmade_posterior import COUNTRIES, MONTHS, posterior
 
 
@@ -85,7 +85,7 @@ def test_labels_with_markup_are_shown_as_they_are():
 
 @pytest.mark.parametrize(("post", "number"), [(posterior, 9), (consensus, 1)])
 def test_a_class_that_is_not_there_is_refused(post, number):
-    with pytest.raises(InputError, match=f"^class is {number}, but"):
+    with refused("class", number):
         details(post(), number)
 
 

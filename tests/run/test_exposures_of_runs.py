@@ -171,6 +171,8 @@ def test_a_forecast_needs_the_weights_of_its_periods_and_scales_with_them(post):
     cells = [{"month": month, "country": "C1"} for month in one.periods]
     expected, scaled = one.predict(cells)["expected"], two.predict(cells)["expected"]
     np.testing.assert_allclose(scaled, expected * [2.0, 0.5], rtol=1e-9)
+    weights = 3.0 * np.array([2.0, 0.5])  # of C1, and of the months
+    np.testing.assert_allclose(two.predict(cells, per_unit=True)["expected"] * weights, scaled, rtol=1e-9)
     changes = two.changes()
     assert changes["ratio"].between(0.5, 2.0).all()  # per unit, nothing changes
     np.testing.assert_allclose(changes["expected"], one.changes()["expected"], rtol=1e-9)

@@ -9,6 +9,9 @@ import pytest
 from sklearn.base import clone
 
 import allocore as ac
+from allocore.classes.consensus import _known as known_factors
+from allocore.model.known import KnownFactors
+from allocore.model.spec import Spec
 from support.errors import refused
 
 SHORT = {"burn_in": 8, "draws": 4, "thin": 1, "chains": 2, "seed": 1, "threads": 1, "progress": False}
@@ -58,6 +61,10 @@ def test_seeds_are_the_first_factors_and_expect_their_labels(seeded):
 
 def test_seeded_factors_keep_their_names_in_draws_and_in_the_consensus(seeded):
     consensus = seeded.consensus(progress=False)
+    named = consensus.to_frame("factors").query("mode == 'action'")["name"]
+    assert set(named) == set(consensus.factor_table("action").columns)
+    communities = seeded.memberships("action", "communities", progress=False)["name"]
+    assert set(communities) & {"talks", "violence"} == set(named) & {"talks", "violence"}
     for summary in (consensus.summary, seeded.class_summary(-1)):
         named = {profile.known for profile in summary.profiles[1]}
         assert named & {"talks", "violence"}
@@ -65,6 +72,15 @@ def test_seeded_factors_keep_their_names_in_draws_and_in_the_consensus(seeded):
             assert profile.known in name
             assert profile.words(2).startswith(f"{profile.known}: " if profile.known else "")
     assert set(consensus.factor_table("action").columns) & {"talks", "violence"}
+
+
+def test_the_page_and_the_heat_map_name_seeded_factors(seeded, tmp_path):
+    names = set(seeded.consensus(progress=False).factor_table("action").columns) & {"talks", "violence"}
+    page = ac.write_report(seeded, tmp_path / "page.html", surprises=0, horizon=0).read_text(encoding="utf-8")
+    caption = ac.figures.factors(seeded, "action").caption
+    for name in names:
+        assert f'"name":"{name}"' in page
+        assert f" {name}" in caption
 
 
 def test_frozen_factors_are_the_same_in_all_draws(frozen):
@@ -195,6 +211,11 @@ BAD = {
     "no table": ({"frozen": 3}, "frozen"),
     "no columns": ({"frozen": FROZEN[[]]}, "frozen"),
     "one name twice": ({"frozen": FROZEN, "seeds": {"war": "fight"}}, "seeds"),
+    "one name of two columns": ({"frozen": FROZEN.set_axis(["war", "war"], axis=1)}, "frozen"),
+    "no name": ({"seeds": {"": "fight"}}, "seeds"),
+    "no rows": ({"frozen": FROZEN.iloc[:0]}, "frozen"),
+    "labels in a column": ({"frozen": FROZEN.reset_index()}, "frozen"),
+    "a weight without seeds": ({"seed_weight": 5.0}, "seed_weight"),
 }
 
 
@@ -265,5 +286,21 @@ def test_known_factors_that_no_class_uses_are_said():
     counts[:, 0] = 50
     Y = ac.CountTensor(np.array(np.nonzero(counts)), counts[counts > 0], counts.shape, labels=[None, list("abc"), None])
     post = fit({1: ac.Mode(seeds={"none": "c"}, seed_weight=1000.0)}, Y=Y, size=2, burn_in=30)
-    found = {finding.kind: finding.values for finding in post.consensus(progress=False).findings}
-    assert found["unused-factors"]["names"] == ["none"]
+    for summary in (post.consensus(progress=False), post.class_summary("best")):
+        found = {finding.kind: finding.values for finding in summary.findings}
+        assert found["unused-factors"]["names"] == ["none"]
+
+
+def test_factors_with_shares_that_underflow_can_be_frozen():
+    small = fit({"action": ac.Mode(e0=0.001)}, draws=1, chains=1)
+    assert (small.consensus(progress=False).factor_table("action") == 0.0).any(axis=None)
+    known = fit({"action": ac.Mode(frozen=small)}, draws=1, chains=1).record.spec.known_in(1)
+    assert all(min(column) > 0.0 for column in known.frozen)
+
+
+def test_classes_with_different_factors_do_not_have_the_same_known_factor():
+    """If half of the chains have the seed in one class, and half in another, no class has its name."""
+    spec = Spec(2, (2, 2), known=(KnownFactors(seeds=((0,),), names=("seed",)), KnownFactors()))
+    location_NCM = np.array([[[0, 0], [1, 1]], [[1, 0], [0, 1]], [[0, 0], [1, 1]], [[1, 0], [0, 1]]], dtype=np.int32)
+    assert known_factors(location_NCM, spec).tolist() == [[-1, -1], [-1, -1]]
+    assert known_factors(location_NCM[:3], spec).tolist() == [[0, -1], [-1, -1]]

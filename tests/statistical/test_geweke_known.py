@@ -33,6 +33,7 @@ LEARNED = {"e0": "infer", "s0": 8.0, "t0": 6.0}
 FEW = {"infer_budget": True, "c0": 6.0, "d0": 3.0, "b0": 5.0}
 MANY = {"alpha0": 6.0, "b0": 4.0}
 WEIGHTS = {"exposures": ((0.3, 1.0, 4.0), (), (0.4, 3.0))}
+SAME = {"exposures": ((0.3, 1.0, 4.0), (0.3, 1.0, 4.0), (0.4, 3.0))}  # of tied modes
 TIED = Missing([(v, v, None) for v in range(3)] + [(0, 1, None), (2, None, 0)], (3, 3, 2))
 SPECS = {
     "seeds": Spec(3, (3, 3, 2), **PRIORS, known=(SEEDS, TALKS, KnownFactors())),
@@ -51,11 +52,22 @@ SPECS = {
         9, (4, 3, 2), **{**BURSTS, **LEARNED, **MANY}, **WEIGHTS, dispersion_by=2, known=(SEEDS, FROZEN, KnownFactors())
     ),
     "bursts": Spec(3, (3, 3, 2), **BURSTS, known=(ALL, TALKS, KnownFactors())),
+    "bursts-by-seeded-row-inferred": Spec(
+        5, (3, 3, 2), **{**BURSTS, **FEW}, **WEIGHTS, dispersion_by=0, known=(ALL, TALKS, KnownFactors())
+    ),
+    "binary": Spec(3, (3, 3, 2), **BINARY, **WEIGHTS, known=(ALL, TALKS, KnownFactors())),
     "binary-learned-inferred": Spec(
         5, (3, 3, 2), **{**BINARY, **LEARNED, **FEW}, known=(SEEDS, FROZEN, KnownFactors())
     ),
     "tied": Spec(3, (3, 3, 2), **PRIORS, tied=(0, 1), known=(ALL, ALL, KnownFactors())),
     "tied-learned": Spec(3, (3, 3, 2), **{**BURSTS, **LEARNED}, tied=(0, 1), known=(ALL, ALL, KnownFactors())),
+    "tied-exposures": Spec(3, (3, 3, 2), **PRIORS, **SAME, tied=(0, 1), known=(ALL, ALL, KnownFactors())),
+    "tied-binary-learned-inferred": Spec(
+        5, (3, 3, 2), **{**BINARY, **LEARNED, **FEW}, **SAME, tied=(0, 1), known=(SEEDS, SEEDS, KnownFactors())
+    ),
+    "tied-split-merge": Spec(
+        9, (4, 4, 2), **{**BURSTS, **MANY}, **SAME, dispersion_by=1, tied=(0, 1), known=(ALL, ALL, KnownFactors())
+    ),
     "cp": Spec(2, (2, 2, 2), **{**BURSTS, **LEARNED}, model="CP", known=(SEEDS, FROZEN, KnownFactors())),
     "tucker": Spec(4, (2, 1, 2), **BINARY, model="Tucker", known=(ALL, TALKS, KnownFactors())),
 }
@@ -98,8 +110,9 @@ def test_prior_and_chain_agree(name):
 
 
 @pytest.mark.slow
-def test_prior_and_chain_agree_if_all_cells_are_observed():
-    assert evidence_against("both", NONE, 500) > 1e-3
+@pytest.mark.parametrize("name", ["both", "binary", "bursts-split-merge", "bursts-by-seeded-row-inferred"])
+def test_prior_and_chain_agree_if_all_cells_are_observed(name):
+    assert evidence_against(name, NONE, 500) > 1e-3
 
 
 def seeded_factor_integrated_out_under_the_unseeded_prior(monkeypatch):

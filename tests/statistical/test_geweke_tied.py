@@ -24,6 +24,7 @@ SOME = DIAGONAL.union(Missing([(0, 1, None), (2, None, 0), (None, 2, 1), (1, 2, 
 PRIORS = {"a0": 1.6, "b0": 0.2, "e0": 1.3, "f0": 1.7, "alpha0": 2.0, "tied": (0, 1)}
 LEARNED = {**PRIORS, "e0": "infer", "s0": 8.0, "t0": 6.0}
 BURSTS = {"likelihood": "negative-binomial", "g0": 3.0, "h0": 4.0}
+WEIGHTS = {"exposures": ((0.3, 1.0, 4.0), (0.3, 1.0, 4.0), (0.4, 3.0))}
 SPECS = {
     "poisson": Spec(3, (3, 3, 2), **PRIORS),
     "last-modes": Spec(3, (2, 3, 3), **{**PRIORS, "tied": (1, 2)}),
@@ -33,6 +34,12 @@ SPECS = {
     "binary": Spec(3, (2, 2, 2), **PRIORS, likelihood="bernoulli"),
     "inferred": Spec(5, (3, 3, 2), **{**PRIORS, "b0": 5.0}, infer_budget=True, c0=6.0, d0=3.0),
     "split-merge": Spec(9, (3, 3, 4), **{**PRIORS, "b0": 3.0, "alpha0": 6.0}),
+    "exposures": Spec(3, (3, 3, 2), **PRIORS, **WEIGHTS),
+    "bursts-by-role-exposures": Spec(3, (3, 3, 2), **{**LEARNED, "b0": 2.0}, **BURSTS, **WEIGHTS, dispersion_by=0),
+    "binary-inferred-exposures": Spec(
+        5, (3, 3, 2), **{**LEARNED, "b0": 5.0}, **WEIGHTS, likelihood="bernoulli", infer_budget=True, c0=6.0, d0=3.0
+    ),
+    "split-merge-exposures": Spec(9, (3, 3, 4), **{**PRIORS, "b0": 3.0, "alpha0": 6.0}, **WEIGHTS),
     "crowded": Spec(5, (5, 5, 2), **{**PRIORS, "b0": 1.0, "alpha0": 0.6}),
     "cp": Spec(2, (2, 2, 2), **PRIORS, model="CP"),
     "tucker": Spec(4, (2, 2, 1), **PRIORS, model="Tucker"),

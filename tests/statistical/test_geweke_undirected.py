@@ -11,6 +11,7 @@ import pytest
 import allocore.gibbs.thinning as thinning_module
 from allocore.gibbs.sweep import begin, sweep
 from allocore.kernels.exposure_sums import SignedPatterns
+from allocore.model.known import KnownFactors
 from allocore.model.spec import Spec
 from allocore.tensor.missing import Missing
 from allocore.tensor.undirected import in_both_directions
@@ -25,6 +26,12 @@ PRIORS = {"a0": 1.6, "b0": 0.3, "e0": 1.3, "f0": 1.7, "alpha0": 2.0}
 TIED = {**PRIORS, "tied": PAIR}
 LEARNED = {"e0": "infer", "s0": 8.0, "t0": 6.0}
 BURSTS = {"likelihood": "negative-binomial", "g0": 3.0, "h0": 4.0}
+# Weights of both ends may differ: those of one end count in one direction.
+WEIGHTS = {"exposures": ((0.3, 1.0, 4.0, 2.0), (1.0, 0.5, 2.0, 1.0), (0.4, 3.0))}
+SAME = {"exposures": (WEIGHTS["exposures"][0], WEIGHTS["exposures"][0], ())}
+SEEDS = KnownFactors(frozen=((0.5, 0.2, 0.2, 0.1),), seeds=((0, 1),), seed_weight=4.0)
+KNOWN = {"known": (SEEDS, KnownFactors(), KnownFactors(seeds=((1,),), seed_weight=3.0))}
+BOTH = {"known": (SEEDS, SEEDS, KnownFactors())}
 SPECS = {
     "poisson": Spec(3, (3, 2, 2), **PRIORS),
     "poisson-tied": Spec(3, (3, 3, 2), **TIED),
@@ -35,6 +42,13 @@ SPECS = {
     "inferred": Spec(5, (3, 2, 2), **{**PRIORS, "b0": 5.0}, infer_budget=True, c0=6.0, d0=3.0),
     "split-merge-tied": Spec(9, (3, 3, 4), **{**TIED, "b0": 3.0, "alpha0": 6.0}),
     "tucker": Spec(4, (2, 2, 1), **PRIORS, model="Tucker"),
+    "exposures": Spec(3, (3, 2, 2), **PRIORS, **WEIGHTS),
+    "known": Spec(3, (3, 2, 2), **PRIORS, **KNOWN),
+    "bursts-by-row-known-exposures": Spec(
+        3, (3, 2, 2), **{**PRIORS, **LEARNED, "b0": 2.0}, **BURSTS, **WEIGHTS, **KNOWN, dispersion_by=2
+    ),
+    "binary-tied-known-exposures": Spec(3, (3, 3, 2), **TIED, **SAME, **BOTH, likelihood="bernoulli"),
+    "split-merge-tied-known-exposures": Spec(9, (4, 4, 4), **{**TIED, "b0": 3.0, "alpha0": 6.0}, **SAME, **BOTH),
 }
 
 

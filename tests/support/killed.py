@@ -5,7 +5,8 @@
     python killed.py signals FOLDER KILLS SEED    like moments, with SIGINT and SIGTERM in turns
     python killed.py rounds FOLDER KILLS SEED     like steps, for a run that goes on with later sweeps, then more chains
 
-A last word "bursts" makes it a negative-binomial run, with a dispersion for each row and learned concentrations.
+A last word "bursts" makes it a negative-binomial run, with a dispersion for each row and learned concentrations;
+"known" a run with seeds and frozen factors; "shards" a run whose cells are read from disk in every sweep.
 Prints a line for every kill. Every draw that can be read at any time must be that of a run that was never disturbed.
 """
 
@@ -15,12 +16,14 @@ import random
 import signal
 import sys
 import time
+import traceback
 import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import xarray  # noqa: F401  here, so that not every child has to import it
 
 import allocore as ac
@@ -33,7 +36,13 @@ from allocore.storage.record import Plan, Schedule
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SPLIT = ac.hold_out(TENSOR, 0.1, seed=1)
 SETTINGS = {"budget": 3, "core_shape": (3, 2, 3), "f0": 1.0, "alpha0": 3.0, "thin": 2, "chains": 2, "seed": 11}
-BURSTS = {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"}
+FROZEN = pd.DataFrame({"frozen": [1.0, 2.0, 3.0, 4.0]}, index=list("0123"))
+KINDS = {
+    "bursts": {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"},
+    "known": {"modes": {0: ac.Mode(seeds={"seed": ["1", "2"]}), 2: ac.Mode(frozen=FROZEN)}},
+    "shards": {"likelihood": "poisson"},
+    "poisson": {"likelihood": "poisson"},
+}
 
 
 class Tripwire:
@@ -92,8 +101,11 @@ def in_child(work):
     try:
         work()
         code = 0
+    except Exception:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 
@@ -108,7 +120,8 @@ def go_on(path, draws, threads):
     if path.exists():
         return ac.AlloCore.resume(path, threads=threads, progress=False)
     model = ac.AlloCore(burn_in=3, draws=draws, store=path, threads=threads, progress=False, **SETTINGS)
-    return model.fit(SPLIT)
+    shards = path.parent / "shards.zarr"
+    return model.fit(ac.Split(ac.load_tensor(shards), SPLIT.test) if shards.exists() else SPLIT)
 
 
 def arrays_of(post):
@@ -216,10 +229,12 @@ def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
     assert ending(in_child(lambda: compare(path, expected, whole=True))) == 0
 
 
-def main(what, folder, kills, seed, likelihood="poisson"):
+def main(what, folder, kills, seed, kind="poisson"):
     warnings.simplefilter("ignore")
-    SETTINGS.update(BURSTS if likelihood == "bursts" else {"likelihood": likelihood})
+    SETTINGS.update(KINDS[kind])
     chance, folder = random.Random(int(seed)), Path(folder)
+    if kind == "shards":
+        SPLIT.train.save(folder / "shards.zarr", shards=3)
     run_writer.SAVE_INTERVAL = run_writer.SAVE_INTERVAL_FACTOR = 0.0
     assert zarr_format._MAX_CHUNK_VALUES > 4
     zarr_format._MAX_CHUNK_VALUES = 4  # so that chunks fill up and new ones begin

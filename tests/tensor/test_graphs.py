@@ -126,6 +126,8 @@ def test_an_adjacency_matrix_takes_the_names_of_its_nodes():
         (nx.DiGraph([("a", "b")]), {"weight": "trade"}, "weight", "must be an attribute"),
         (nx.DiGraph([("a", "b")]), {"layers": "year"}, "layers", "every edge"),
         (nx.DiGraph([("a", "b")]), {"layers": ["year", "year"]}, "layers", "different"),
+        (nx.DiGraph([("a", "b")]), {"layers": 1}, "layers", "attributes of the edges"),
+        (nx.DiGraph([("a", "b")]), {"weight": ["weight"]}, "weight", "name of an attribute"),
         (nx.DiGraph([("1", "b"), (1, "b")]), {}, "labels", "differ from each other"),
         (nx.DiGraph(), {}, "x", "positive count"),
         (np.eye(2), {"layers": "year"}, "layers", "graphs"),

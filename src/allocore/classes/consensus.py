@@ -20,12 +20,20 @@ from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
 from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
 from allocore.classes.memberships import Memberships, find_memberships
 from allocore.classes.motifs import PERMUTATIONS, find_motifs, motif_table
-from allocore.classes.names import classes_html, names_of, short_name
+from allocore.classes.names import classes_html, names_of
 from allocore.classes.networks import Modes
 from allocore.classes.numbering import Known, Numbers, carried_over, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
 from allocore.classes.reproducibility import LEAST_CHAINS, Reproducibility, judge_reproducibility
-from allocore.classes.summary import ClassSummary, Support, factor_names, factors_in_use, profiles_of, shown_modes
+from allocore.classes.summary import (
+    ClassSummary,
+    Support,
+    factor_names,
+    factors_in_use,
+    profiles_of,
+    shown_modes,
+    unused_factors,
+)
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
 from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
 from allocore.errors import InputError, check_flags, place_of, whole_number
@@ -160,12 +168,12 @@ def _matched_estimates(
 
 
 def _known(location_NCM: NDArray[np.int32], spec: Spec) -> Ints:
-    """The known factor of each class in each mode: that which it has in at least half of the draws that hold it."""
+    """The known factor of each class in each mode: that which it has in most of the draws that hold it."""
     known_CM = np.full(location_NCM.shape[1:], -1, dtype=np.int64)
     held_C = (location_NCM[:, :, 0] >= 0).sum(axis=0)
     for mode, known in enumerate(spec.known):
         for k in range(len(known)):
-            known_CM[(location_NCM[:, :, mode] == k).sum(axis=0) >= _SHARED * np.maximum(held_C, 1), mode] = k
+            known_CM[(location_NCM[:, :, mode] == k).sum(axis=0) > held_C / 2, mode] = k
     return known_CM
 
 
@@ -488,7 +496,7 @@ class Consensus:
         factors = strong or list(summary.factors[m].values())
         if not factors:
             raise InputError("mode", mode, "must have factors, and the chains have no class in common")
-        names = unique_names([short_name(each) or "even" for each in factors])
+        names = unique_names([each.short_name or "even" for each in factors])
         shares = {name: each.share_D for name, each in zip(names, factors, strict=True)}
         return pd.DataFrame(shares, index=pd.Index(map(str, summary.modes[m].labels), name=summary.modes[m].name))
 
@@ -595,9 +603,9 @@ class Consensus:
         -------
         pandas.DataFrame
             Profiles have the columns `class`, `name`, `mode`, `label`, `share`, `median`, `low` and `high`. Factors
-            have `mode`, `factor`, `label` and the same numbers; `<mode>_factor` of a class refers to them, and a shared
-            factor is shown as its largest class has it. Classes have the columns of `classes`, with `<mode>_shared` as
-            text such as "1 4 7". Labels are texts, in the order of the tensor.
+            have `mode`, `factor`, its `name`, `label` and the same numbers; `<mode>_factor` of a class refers to them,
+            and a shared factor is shown as its largest class has it. Classes have the columns of `classes`, with
+            `<mode>_shared` as text such as "1 4 7". Labels are texts, in the order of the tensor.
 
         Examples
         --------
@@ -714,17 +722,6 @@ def _findings(record: Record, found: Estimates) -> Iterator[Finding]:
         yield Finding("similar-classes", values={"share": alike})
     if differ >= _MENTIONED:
         yield Finding("other-classes", values={"share": differ, "chains": chains})
-    yield from _unused(record, found)
+    if found.known is not None:
+        yield from unused_factors(record.spec, record.tensor.mode_names, found.known)
     yield from inferred_budget(record)
-
-
-def _unused(record: Record, found: Estimates) -> Iterator[Finding]:
-    """The seeded and frozen factors of each mode that no class has."""
-    if found.known is None:
-        return
-    for mode, known in enumerate(record.spec.known):
-        used = set(found.known[:, record.spec.sharing(mode)].ravel().tolist())
-        unused = [name for k, name in enumerate(known.names) if k not in used]
-        if unused and mode == record.spec.sharing(mode)[0]:
-            values = {"names": unused, "mode": record.tensor.mode_names[mode]}
-            yield Finding("unused-factors", values=values)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from allocore.classes.consensus import Consensus
 from allocore.errors import Described, InputError
+from allocore.model.known import LEAST_SHARE
 from allocore.model.modes import FrozenTable, Mode
 from allocore.tensor.count_tensor import CountTensor
 
@@ -23,7 +24,7 @@ def _table(frozen: Any, name: str) -> FrozenTable:
     if hasattr(frozen, "consensus"):  # a posterior
         frozen = frozen.consensus(progress=False)
     if isinstance(frozen, Consensus):
-        frozen = frozen.factor_table(_mode_of(frozen, name))
+        frozen = frozen.factor_table(_mode_of(frozen, name)).clip(lower=LEAST_SHARE)  # no share is quite zero
     if not isinstance(frozen, pd.DataFrame):
         kind = Described(f"an object of type {type(frozen).__name__}")
         raise InputError(
@@ -37,7 +38,8 @@ def _table(frozen: Any, name: str) -> FrozenTable:
     try:
         values_DF = frozen.to_numpy(dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("frozen", Described("a table with texts"), "must have a number for each label") from None
+        rule = f"must have numbers: its index has the labels of mode {name!r}, and each column is a factor"
+        raise InputError("frozen", Described("a table with texts"), rule) from None
     return FrozenTable(tuple(map(str, frozen.columns)), tuple(map(str, frozen.index)), values_DF)
 
 

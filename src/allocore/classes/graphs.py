@@ -11,6 +11,7 @@ of a node is what people read; Gephi and igraph draw it. An attribute that a nod
 of one without observed cells, is left out.
 """
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from allocore._io import result_file
+from allocore._text import visible
 from allocore.classes.consensus import Consensus
 from allocore.classes.memberships import Memberships
 from allocore.classes.networks import Modes, PairCounts, community_ties, node_modes, pair_counts
@@ -69,8 +71,15 @@ def write_graph(graph: "nx.Graph", path: Path, *, safe_csv: bool = False) -> Non
         return
     named = graph.copy()
     nx.set_node_attributes(named, {node: node for node in graph}, "name")  # of igraph
+    written = io.BytesIO()
+    nx.write_graphml_xml(named, written)
     with result_file(path) as file:
-        nx.write_graphml_xml(named, file)
+        file.write(_allowed_in_xml(written.getvalue().decode()).encode())
+
+
+def _allowed_in_xml(text: str) -> str:
+    """A text without the control characters of labels, which XML does not allow."""
+    return visible(text).translate({0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"})
 
 
 def check_graph_file(path: Path, argument: str) -> None:

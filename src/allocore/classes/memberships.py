@@ -60,7 +60,8 @@ class Memberships:
     source : str
         Where the communities are from, such as "consensus of 2 chains, 20 draws".
     number, names : ndarray of int (G,), tuple of str
-        The numbers of the communities, and the labels with most of their counts.
+        The numbers of the communities, and the labels with most of their counts, or the name of a seeded or frozen
+        factor.
     classes : tuple of tuples of int
         The numbers of the consensus classes of each community, in any role.
     share, low, high : ndarray of float (D, G)
@@ -247,12 +248,13 @@ def find_memberships(
     seen_D1 = np.where(seen_D > 0.0, seen_D, np.nan)[:, None]
     low_DG, high_DG = _interval(samples, seen_D > 0.0)
     order_G = np.argsort(-counts_DG.sum(axis=0), kind="stable")
+    known = {number: factor.known for role in roles for number, factor in summary.factors[role].items()}
     return Memberships(
         mode=mode,
         roles=tuple(reader.record.tensor.mode_names[role] for role in roles),
         source=summary.source,
         number=number_G[order_G],
-        names=tuple(_name(mode, counts_DG[:, g]) for g in order_G.tolist()),
+        names=tuple(known.get(int(number_G[g]), "") or _name(mode, counts_DG[:, g]) for g in order_G.tolist()),
         classes=tuple(
             tuple(np.sort(summary.number_C[(number_RC == number_G[g]).any(axis=0)]).tolist()) for g in order_G.tolist()
         ),

@@ -27,7 +27,6 @@ from scipy.spatial.distance import squareform
 from scipy.special import pdtrc
 
 from allocore.classes.matching import HOLDS, directions
-from allocore.classes.names import short_name
 from allocore.classes.networks import Modes, node_modes
 from allocore.classes.summary import ClassSummary, Profile
 from allocore.classes.tracks import average_linkage
@@ -281,7 +280,7 @@ def _in_words(
 
 
 def _named(profile: Profile) -> str:
-    return short_name(profile) or profile.words(1)
+    return profile.short_name or profile.words(1)
 
 
 def motif_table(summary: ClassSummary, motifs: Sequence[Motif]) -> pd.DataFrame:

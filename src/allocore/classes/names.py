@@ -22,13 +22,11 @@ from itertools import combinations
 import numpy as np
 
 from allocore._text import first_few
-from allocore.classes.summary import FAINT, ClassSummary, Profile, profiles_of, runs_of, shown_modes
+from allocore.classes.summary import FAINT, ClassSummary, Profile, profiles_of, shown_modes
 from allocore.kernels.elementary import Floats, Ints
 from allocore.tensor.count_tensor import CountTensor, missing_diagonals
 from allocore.tensor.labels import are_numbers
 
-_ENOUGH = 0.5  # the second label is named too if the heaviest has a smaller share
-_STANDS_OUT = 1.5  # a stretch of time is named if its periods have this many times as much as the average period
 # A label is at both ends if it has at least the first share of senders and of receivers, and takes part in the second.
 _BOTH_ENDS, _TAKES_PART = 0.2, 0.7
 _ALIKE = 0.8  # two profiles with at least this cosine are alike: the class is among the same labels at both ends
@@ -74,25 +72,8 @@ def _name(tensor: CountTensor, pair: tuple[int, int] | None, profiles: Sequence[
         if pair is not None and mode == pair[0]:
             parts.append(_ends(tensor, pair, profile, profiles[pair[1]]))
         elif pair is None or mode != pair[1]:
-            parts.append(short_name(profile))
+            parts.append(profile.short_name)
     return " · ".join(part for part in parts if part) or "evenly over everything"
-
-
-def short_name(profile: Profile) -> str:
-    """Return the heaviest label, and the second one if the first has less than half; nothing if none stands out.
-
-    A seeded or frozen factor has its name.
-    """
-    if profile.known or profile.empty or profile.even:
-        return profile.known
-    share_D = profile.share_D
-    if profile.mode.kind == "time":
-        # The stretch around the highest share, down to half of it; nothing if it has hardly more than others.
-        first, end = next((a, b) for a, b in runs_of(share_D >= share_D.max() / 2.0) if a <= share_D.argmax() < b)
-        stands_out = share_D[first:end].mean() >= _STANDS_OUT * share_D.mean()
-        return profile.mode.stretch(first, end) if stands_out else ""
-    rows = profile.heaviest[: len(profile.top(2))].tolist()
-    return profile.mode.join_labels(rows[:1] if share_D[rows[0]] >= _ENOUGH else rows)
 
 
 def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver: Profile) -> str:
@@ -119,7 +100,7 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
 
 
 def _two_sides(tensor: CountTensor, sender: Profile, receiver: Profile) -> str:
-    one, other = (short_name(side) or "everyone" for side in (sender, receiver))
+    one, other = (side.short_name or "everyone" for side in (sender, receiver))
     return f"{one} → {other}" if tensor.undirected_modes is None else f"between {one} and {other}"
 
 

@@ -23,7 +23,15 @@ import numpy as np
 
 from allocore.classes.matching import directions, evenly_spaced, match
 from allocore.classes.names import class_names
-from allocore.classes.summary import ClassSummary, Support, factor_names, factors_in_use, profiles_of, shown_modes
+from allocore.classes.summary import (
+    ClassSummary,
+    Support,
+    factor_names,
+    factors_in_use,
+    profiles_of,
+    shown_modes,
+    unused_factors,
+)
 from allocore.findings import Finding
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, row_offsets
@@ -139,7 +147,11 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
     return ClassSummary(
         tensor=tensor,
         source=source,
-        findings=(_size_finding(record, chain, draw, classes), *inferred_budget(record)),
+        findings=(
+            _size_finding(record, chain, draw, classes),
+            *unused_factors(record.spec, tensor.mode_names, classes.location_CM),
+            *inferred_budget(record),
+        ),
         counted=record.spec.observation.class_sizes,
         modes=modes,
         number_C=np.arange(len(classes.value_C)),

@@ -10,7 +10,7 @@ share of its expected count in each row, over the observed cells. Its *factor* i
 that sum to one over the observed rows. The two differ only if cells are missing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ShownDraw = int | Literal["best"] | None  # None is the consensus, if there are several draws
 _PEAK = 0.5  # a period is in a peak from this part of the highest share on: the full width at half maximum
 _LEAST_EVEN, _MOST_EVEN = 0.5, 1.5  # times the average share, for every row of a profile that is even
+_ENOUGH = 0.5  # the second label is named too if the heaviest has a smaller share
+_STANDS_OUT = 1.5  # a stretch of time is named if its periods have this many times as much as the average period
 FAINT = 0.02  # labels with a smaller share of a profile are not named
 
 
@@ -98,6 +100,20 @@ class Profile:
     def empty(self) -> bool:
         """Whether all its weights underflow to zero."""
         return not self.share_D.any()
+
+    @property
+    def short_name(self) -> str:
+        """The name of a seeded or frozen factor, or else the one or two heaviest labels; "" if none stands out."""
+        if self.known or self.empty or self.even:
+            return self.known
+        share_D = self.share_D
+        if self.mode.kind == "time":
+            # The stretch around the highest share, down to half of it; nothing if it has hardly more than others.
+            first, end = next((a, b) for a, b in runs_of(share_D >= share_D.max() / 2.0) if a <= share_D.argmax() < b)
+            stands_out = share_D[first:end].mean() >= _STANDS_OUT * share_D.mean()
+            return self.mode.stretch(first, end) if stands_out else ""
+        rows = self.heaviest[: len(self.top(2))].tolist()
+        return self.mode.join_labels(rows[:1] if share_D[rows[0]] >= _ENOUGH else rows)
 
     def top(self, number: int) -> list[tuple[str, float]]:
         """Return the heaviest labels with their shares; all but the first have at least 2%."""
@@ -374,6 +390,15 @@ def factor_names(spec: Spec, location_CM: Ints | None) -> tuple[tuple[str, ...],
     return tuple(
         tuple(names.get(k, "") for k in column) for names, column in zip(named, location_CM.T.tolist(), strict=False)
     )
+
+
+def unused_factors(spec: Spec, mode_names: Sequence[str], location_CM: Ints) -> Iterator[Finding]:
+    """Yield a finding for each mode with seeded or frozen factors that no class has, given where the classes are."""
+    for mode, known in enumerate(spec.known):
+        used = set(location_CM[:, spec.sharing(mode)].ravel().tolist())
+        unused = [name for k, name in enumerate(known.names) if k not in used]
+        if unused and mode == spec.sharing(mode)[0]:
+            yield Finding("unused-factors", values={"names": unused, "mode": mode_names[mode]})
 
 
 def factors_in_use(

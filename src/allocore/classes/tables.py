@@ -268,11 +268,11 @@ def tidy_table(summary: ClassSummary, what: TidyTable, top: int) -> pd.DataFrame
         ]
         return _by_key_and_label({"class": np.int64, "name": object, "mode": object}, parts, summary)
     parts = [
-        ({"mode": factor.mode.name, "factor": number}, factor)
+        ({"mode": factor.mode.name, "factor": number, "name": factor.short_name or "even"}, factor)
         for factors in summary.factors
         for number, factor in sorted(factors.items())
     ]
-    return _by_key_and_label({"mode": object, "factor": np.int64}, parts, summary)
+    return _by_key_and_label({"mode": object, "factor": np.int64, "name": object}, parts, summary)
 
 
 def _by_key_and_label(

@@ -21,7 +21,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import Output, in_options
-from allocore.errors import NO_VALUE, InputError, check_choice, whole_number
+from allocore.errors import NO_VALUE, Described, InputError, check_choice, whole_number
 from allocore.estimators import PUBLISHED
 from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive, whole_name
 from allocore.progress import set_log, waiting
@@ -104,6 +104,14 @@ ExposureOfRows = Annotated[
     typer.Option(
         metavar="FILE",
         help="The known weights of the new rows, needed if the fit had --exposure for this mode: a table as for fit.",
+    ),
+]
+ExposureOfPeriods = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The known weights of the coming periods, needed if the fit had --exposure for periods: a table as for "
+        "fit.",
     ),
 ]
 
@@ -396,8 +404,22 @@ def exposure_in(path: Path) -> "pd.Series[Any]":
     if frame.shape[1] != 2:
         rule = f"must have two columns, labels and weights, and it has {frame.shape[1]}"
         raise InputError("exposure", str(path), rule)
-    labels, weights = frame.iloc[:, 0], frame.iloc[:, 1]
-    return pd.Series(pd.to_numeric(weights, errors="coerce").to_numpy(float), index=labels.astype(str))
+    _check_whole(frame, path, "exposure")
+    labels, weights = frame.iloc[:, 0], pd.to_numeric(frame.iloc[:, 1], errors="coerce")
+    if weights.isna().any():
+        label, text = frame.iloc[int(weights.isna().argmax())]
+        raise InputError("exposure", Described(f"{text!r} for {str(label)!r}"), "must be a number")
+    return pd.Series(weights.to_numpy(float), index=labels.astype(str))
+
+
+def _check_whole(frame: "pd.DataFrame", path: Path, argument: str) -> None:
+    """Check that a table has rows, and no empty cells."""
+    if frame.empty:
+        raise InputError(argument, str(path), "must have at least one row")
+    empty = frame.columns[frame.isna().any()]
+    if len(empty):
+        row = int(frame[empty[0]].isna().argmax()) + 1
+        raise InputError(argument, str(path), f"must have no empty cells: row {row} has no {empty[0]}")
 
 
 def modes_with(exposures: "Sequence[tuple[str, pd.Series[Any]]]", Y: ac.CountTensor) -> dict[str, ac.Mode]:
@@ -424,25 +446,24 @@ class KnownFactorsGiven(NamedTuple):
     """What --seeds, --freeze and --free give for modes, in their own words."""
 
     seeds: dict[str, dict[str, list[str]]]
-    frozen: list[tuple[str, Path]]
+    frozen: "list[tuple[str, ac.Posterior]]"
     free: list[tuple[str, int]]
 
     @classmethod
     def of(
         cls, seeds: Path | None, freeze: Sequence[str] | None, free: Sequence[str] | None, *, has_chains: bool
     ) -> "KnownFactorsGiven":
-        """Return what the options say; the files of seeds are read, and the runs are not."""
+        """Return what the options say, with the seeds that are in a file, and the runs."""
         for name, value in {"seeds": seeds, "freeze": freeze, "free": free}.items():
             if value and not has_chains:
                 raise InputError(name, NO_VALUE, "needs a model with priors, and nntuck has none")
         numbers = [(mode, _whole("free", number)) for mode, number in _pairs("free", free, "action=5")]
-        runs = [(mode, Path(run)) for mode, run in _pairs("freeze", freeze, "action=old_run.zarr")]
+        runs = [(mode, _run_given("freeze", run)) for mode, run in _pairs("freeze", freeze, "action=old_run.zarr")]
         return cls({} if seeds is None else seeds_in(seeds), runs, numbers)
 
     def add_to(self, modes: dict[str, ac.Mode], Y: ac.CountTensor) -> dict[str, ac.Mode]:
         """Return the setting `modes` of a model of a tensor with what the options say."""
-        frozen = [(mode, ac.open_run(run)) for mode, run in self.frozen]
-        options = {"seeds": self.seeds.items(), "frozen": frozen, "free": self.free}
+        options = {"seeds": self.seeds.items(), "frozen": self.frozen, "free": self.free}
         found = dict(modes)
         for field, pairs in options.items():
             for name, value in _by_mode("freeze" if field == "frozen" else field, pairs, Y).items():
@@ -456,10 +477,19 @@ def seeds_in(path: Path) -> dict[str, dict[str, list[str]]]:
     if set(frame.columns) != {"mode", "factor", "label"}:
         rule = f"must have the columns mode, factor and label, and it has {', '.join(map(str, frame.columns))}"
         raise InputError("seeds", str(path), rule)
+    _check_whole(frame, path, "seeds")
     found: dict[str, dict[str, list[str]]] = {}
     for mode, factor, label in frame[["mode", "factor", "label"]].astype(str).itertuples(index=False):
         found.setdefault(mode, {}).setdefault(factor, []).append(label)
     return found
+
+
+def _run_given(argument: str, path: str) -> "ac.Posterior":
+    """Open the run that an option names; an error is about the option."""
+    try:
+        return ac.open_run(path)
+    except InputError as error:
+        raise InputError(argument, error.value, error.rule) from None
 
 
 def _pairs(argument: str, given: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
@@ -475,7 +505,7 @@ def _pairs(argument: str, given: Sequence[str] | None, example: str) -> list[tup
 
 def _whole(argument: str, text: str) -> int:
     if not text.isdecimal():
-        raise InputError(argument, text, "must be a whole number")
+        raise InputError(argument, text, "must be a whole number of at least 0")
     return int(text)
 
 

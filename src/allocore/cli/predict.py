@@ -13,6 +13,7 @@ import allocore as ac
 from allocore._text import plain_number
 from allocore.cli.app import Output, app, check_file, check_tables
 from allocore.cli.options import (
+    ExposureOfPeriods,
     OnError,
     RunPath,
     SafeCsv,
@@ -159,14 +160,7 @@ def forecast(
             help="Number of periods in a season, 'none', or 'auto' (one year if the data span at least three)."
         ),
     ] = "auto",
-    exposure: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The known weights of the coming periods, needed if the fit had --exposure for periods: a table as "
-            "for fit.",
-        ),
-    ] = None,
+    exposure: ExposureOfPeriods = None,
     cells: Annotated[
         Path | None,
         typer.Option(

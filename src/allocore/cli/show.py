@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -11,7 +11,19 @@ import allocore as ac
 from allocore._io import result_file
 from allocore._text import visible
 from allocore.cli.app import Output, app, check_file, check_folder, check_open, check_tables, open_page
-from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath, SafeCsv, mode_given, takes_output
+from allocore.cli.options import (
+    Chain,
+    Draw,
+    ExposureOfPeriods,
+    OnError,
+    OpenIt,
+    Rows,
+    RunPath,
+    SafeCsv,
+    exposure_in,
+    mode_given,
+    takes_output,
+)
 from allocore.errors import InputError, whole_number
 from allocore.findings import sentence
 from allocore.progress import waiting
@@ -357,6 +369,7 @@ def report(
             rich_help_panel="Output",
         ),
     ] = None,
+    exposure: ExposureOfPeriods = None,
     draw: Draw = None,
     chain: Chain = None,
     open_it: OpenIt = False,
@@ -380,10 +393,12 @@ def report(
         raise InputError("out", str(out), "must be a file, not a folder")
     check_folder("out", out.parent, out)  # which is made if it does not exist
     shown = _draw_given(draw)
+    weights = None if exposure is None else exposure_in(exposure)
+    how: dict[str, Any] = {"surprises": surprises, "draw": shown, "chain": chain, "horizon": horizon}
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     _make_summary(posterior, shown, chain)
     with waiting("writing the page", in_logs_only=True):
-        page = write_report(posterior, out, title=title, surprises=surprises, draw=shown, chain=chain, horizon=horizon)
+        page = write_report(posterior, out, title=title, exposure=weights, **how)
     console.wrote(page, f"Report written to {page} ({page.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
     if open_it:
         open_page(page)

@@ -57,10 +57,24 @@ def warm_up(*, threads: Threads = None, console: Output) -> None:
 
 def _compile(part: str) -> None:
     """Run a part in a process of its own: numba compiles one kernel at a time."""
-    command = [sys.executable, "-P", "-c", f"from {__name__} import PARTS; PARTS[{part!r}]()"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    from allocore.kernels.jit import kernel_folder
+
+    code = (
+        f"from {__name__} import PARTS; PARTS[{part!r}]()\nfrom allocore.kernels import jit; print(jit.why_not_kept())"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
+    if done.stdout.strip():
+        raise StoreError(kernel_folder() or Path.cwd(), f"cannot keep all kernels: {done.stdout.strip()}")
+
+
+def run_part(part: str) -> None:
+    """Run a part, and print why its kernels could not be kept, if so."""
+    from allocore.kernels.jit import why_not_kept
+
+    PARTS[part]()
+    print(why_not_kept())
 
 
 def _counts() -> ac.CountTensor:

@@ -266,7 +266,7 @@ def _core_with_factors(
     given, known = _modes_of(estimator, tensor) if isinstance(estimator, GibbsEstimator) else ({}, ())
     if isinstance(estimator, CP) and any(mode.factors is not None for mode in given.values()):
         raise InputError("modes", estimator.modes, "must have no numbers of factors for CP: each budget is its own")
-    found = core_shape_given(given, tensor.ndim, core, budget)
+    found = core_shape_given(given, tensor.mode_names, core, budget)
     sizes = core_shape_for(tensor.shape, budget, found)
     check_known(known, sizes, tensor.mode_names)
     return sizes
@@ -311,7 +311,7 @@ def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[
         given |= {**fixed, **vars(size.schedule), "chains": size.chains}
         given["likelihood"] = likelihood_for(given["likelihood"], tensor.max, given["dispersion_by"])
         check_counts(given["likelihood"], tensor.max)
-        given["e0"] = concentrations_for(tensor.ndim, concentrations_given(modes, tensor.ndim, given["e0"]))
+        given["e0"] = concentrations_for(tensor.ndim, concentrations_given(modes, tensor.mode_names, given["e0"]))
         if given["dispersion_by"] is not None:
             given["dispersion_by"] = tensor.mode_names[tensor.mode(given["dispersion_by"])]
         if (tied := tied_given(given["tied"], tensor)) is not None:

@@ -19,7 +19,7 @@ from allocore._text import plural
 from allocore.classes.consensus import Consensus
 from allocore.classes.matching import evenly_spaced
 from allocore.classes.summary import ClassSummary
-from allocore.errors import NO_VALUE, InputError, as_list, whole_number
+from allocore.errors import NO_VALUE, InputError, as_list, check_flags, whole_number
 from allocore.findings import Finding, Level, sentences
 from allocore.forecast.scores import (
     Compared,
@@ -184,24 +184,42 @@ class Forecast:
 
     @overload
     def predict(
-        self, cells: object, interval: float = 0.9, *, draws: Literal[False] = False, missing: bool = False
+        self,
+        cells: object,
+        interval: float = 0.9,
+        *,
+        draws: Literal[False] = False,
+        missing: bool = False,
+        per_unit: bool = False,
     ) -> "pd.DataFrame": ...
 
     @overload
     def predict(
-        self, cells: object, interval: float = 0.9, *, draws: Literal[True], missing: bool = False
+        self,
+        cells: object,
+        interval: float = 0.9,
+        *,
+        draws: Literal[True],
+        missing: bool = False,
+        per_unit: bool = False,
     ) -> "tuple[pd.DataFrame, NDArray[np.float64]]": ...
 
     def predict(
-        self, cells: object, interval: float = 0.9, *, draws: bool = False, missing: bool = False
+        self,
+        cells: object,
+        interval: float = 0.9,
+        *,
+        draws: bool = False,
+        missing: bool = False,
+        per_unit: bool = False,
     ) -> "pd.DataFrame | tuple[pd.DataFrame, NDArray[np.float64]]":
         """Return the expected counts of cells and of sums of cells, with predictive intervals.
 
         Parameters
         ----------
-        cells, interval, draws, missing : as for `Posterior.predict`
-            Cells are in the coming periods. `draws` also returns the expected counts in each path, and `missing`
-            includes cells that were never observed in sums.
+        cells, interval, draws, missing, per_unit : as for `Posterior.predict`
+            Cells are in the coming periods. `draws` also returns the expected counts in each path, `missing` includes
+            cells that were never observed in sums, and `per_unit` predicts as if all exposures were 1.
 
         Returns
         -------
@@ -217,9 +235,9 @@ class Forecast:
         1  2014-02  ...
         2  2014-03  ...
         """
-        table, draws_NS = predict_cells(
-            self.record, cells, interval, threads=self._threads, draws=draws, missing=missing
-        )
+        check_flags(draws=draws, missing=missing, per_unit=per_unit)
+        record = self.record.per_unit() if per_unit else self.record
+        table, draws_NS = predict_cells(record, cells, interval, threads=self._threads, draws=draws, missing=missing)
         return table if draws_NS is None else (table, draws_NS)
 
     def quantiles(
@@ -523,9 +541,8 @@ def _usual_weights(record: Record, coming: Coming) -> list[float] | None:
         return None
     known, labels = record.tensor.exposures.get(name, {}), record.tensor.labels[coming.mode]
     if list(known.values()) != weights_T.tolist() or record.tensor.report is None:
-        raise InputError(
-            "exposure", None, f"must have the weights of the coming periods: the fit has those of {name!r}"
-        )
+        rule = f"must have the weights of the coming periods: the fit has those of the past ones of {name!r}"
+        raise InputError("exposure", NO_VALUE, rule)
     if "exposure" not in record.tensor.report.reading:
         return [1.0] * len(coming.labels)
     freq = frequency_of([*map(str, labels), *coming.labels])

@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -22,6 +23,7 @@ from numba.misc.appdirs import user_cache_dir
 P = ParamSpec("P")
 R = TypeVar("R")
 _PACKAGE = Path(__file__).parent.parent
+_DISPATCHER: Any = import_module("numba.core.dispatcher")
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -40,11 +42,38 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     given = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     folder = _cache_folder(given)
     numba.config.CACHE_DIR = folder or given  # type: ignore[attr-defined]
+    cache_of = _DISPATCHER.FunctionCache
+    _DISPATCHER.FunctionCache = lambda function: _that_goes_on_without_space(cache_of(function))
     try:
         options: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
         return cast(Callable[P, R], numba.njit(**options, cache=folder is not None)(function))
     finally:
         numba.config.CACHE_DIR = given  # type: ignore[attr-defined]
+        _DISPATCHER.FunctionCache = cache_of
+
+
+_problems: list[str] = []  # of kernels that could not be written to the cache
+
+
+def why_not_kept() -> str:
+    """Why kernels that this process compiled could not be kept, such as a full disk; empty if all are kept."""
+    return _problems[0] if _problems else ""
+
+
+def _that_goes_on_without_space(cache: Any) -> Any:
+    """A cache that warns once if a kernel cannot be written to it, where numba's raises the error of the disk."""
+    save = cache.save_overload
+
+    def save_if_possible(*arguments: Any) -> None:
+        try:
+            save(*arguments)
+        except OSError as error:
+            if not _problems:
+                warnings.warn(f"compiled kernels cannot be kept in {cache.cache_path}: {error}", stacklevel=2)
+            _problems.append(str(error))
+
+    cache.save_overload = save_if_possible
+    return cache
 
 
 @cache

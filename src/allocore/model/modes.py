@@ -132,12 +132,23 @@ def known_given(
 
 def _known(mode: Mode, frozen: FrozenTable | None, labels: ModeLabels, name: str) -> KnownFactors:
     seeds = {} if mode.seeds is None else _seeds(mode.seeds, labels, name)
-    names = (() if frozen is None else frozen.names) + tuple(seeds)
-    twice = next((each for each, number in Counter(names).items() if number > 1), None)
-    if twice is not None:
-        raise InputError("seeds", twice, "must not be the name of another seed or of a frozen factor")
+    given = () if frozen is None else frozen.names
+    _check_names("frozen", given)
+    _check_names("seeds", tuple(seeds), given)
+    weight = positive("seed_weight", mode.seed_weight)
+    if weight != SEED_WEIGHT and not seeds:
+        raise InputError("seed_weight", mode.seed_weight, f"needs `seeds`, and mode {name!r} has none")
     columns = () if frozen is None else _columns(frozen, labels, name)
-    return KnownFactors(columns, tuple(seeds.values()), positive("seed_weight", mode.seed_weight), names)
+    return KnownFactors(columns, tuple(seeds.values()), weight, (*given, *seeds))
+
+
+def _check_names(argument: str, names: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
+    """Check that factors have names, all different."""
+    for name, number in Counter((*others, *names)).items():
+        if not name.strip():
+            raise InputError(argument, name, "must be a name that is not empty")
+        if number > 1:
+            raise InputError(argument, name, "must not be the name of two factors")
 
 
 def _seeds(seeds: Any, labels: ModeLabels, name: str) -> dict[str, tuple[int, ...]]:
@@ -148,7 +159,7 @@ def _seeds(seeds: Any, labels: ModeLabels, name: str) -> dict[str, tuple[int, ..
     for seed, wanted in seeds.items():
         found[str(seed)] = tuple(np.asarray(rows.rows(wanted)).tolist())
         if not found[str(seed)]:
-            raise InputError("seeds", seed, "must have at least one label")
+            raise InputError("seeds", Described(f"{seed!r} without labels"), "must have at least one label")
     counts = Counter(row for each in found.values() for row in each)
     shared = [str(labels[row]) for row, number in counts.items() if number > 1]
     if shared:
@@ -159,17 +170,16 @@ def _seeds(seeds: Any, labels: ModeLabels, name: str) -> dict[str, tuple[int, ..
 def _columns(frozen: FrozenTable, labels: ModeLabels, name: str) -> tuple[tuple[float, ...], ...]:
     """The shares of the labels in each frozen factor."""
     (place_D,) = matching_rows([tuple(map(str, labels))], [frozen.labels])
-    values_DF = np.where((place_D >= 0)[:, None], frozen.values_DF[place_D], np.nan)
+    values_DF = np.full((len(labels), len(frozen.names)), np.nan)
+    values_DF[place_D >= 0] = frozen.values_DF[place_D[place_D >= 0]]
     absent = [str(labels[row]) for row in np.flatnonzero(np.isnan(values_DF).any(axis=1))]
     if absent:
-        has = "has" if len(absent) == 1 else "have"
-        rule = f"must have a value for every label of mode {name!r}: {first_few(absent, _SHOWN)} {has} none"
-        raise InputError("frozen", NO_VALUE, rule)
+        raise _incomplete("frozen", "value", absent, name)
     wrong = ~((values_DF > 0) & (values_DF < np.inf))
     if wrong.any():
         row, column = np.argwhere(wrong)[0].tolist()
         value = Described(f"{values_DF[row, column]:g} for {str(labels[row])!r} in factor {frozen.names[column]!r}")
-        raise InputError("frozen", value, "must have positive and finite values: use a small one in place of zero")
+        raise InputError("frozen", value, "must be positive and finite: use a small value in place of zero")
     share_DF = np.maximum(values_DF / values_DF.sum(axis=0), LEAST_SHARE)
     return tuple(tuple(column) for column in (share_DF / share_DF.sum(axis=0)).T.tolist())
 
@@ -303,35 +313,41 @@ def _in_order(exposure: Any, labels: ModeLabels, name: str) -> list[Any]:
         weights[int(found[0])] = weight
     absent = [text for place, text in enumerate(texts) if place not in weights]
     if absent:
-        shown = ", ".join(absent[:_SHOWN]) + (f" and {len(absent) - _SHOWN} others" if len(absent) > _SHOWN else "")
-        raise InputError("exposure", NO_VALUE, f"must have a weight for every label of mode {name!r}: {shown} has none")
+        raise _incomplete("exposure", "weight", absent, name)
     return [weights[place] for place in range(len(texts))]
 
 
-def core_shape_given(given: Mapping[int, Mode], modes: int, core_shape: object, other: int) -> object:
-    """The core shape with the factors of single modes; `other` is the number of the modes that name none."""
+def _incomplete(argument: str, what: str, absent: Sequence[str], name: str) -> InputError:
+    """The error that some labels of a mode have no weight or no value."""
+    none = "has none" if len(absent) == 1 else "have none"
+    rule = f"must have a {what} for every label of mode {name!r}: {first_few(absent, _SHOWN)} {none}"
+    return InputError(argument, NO_VALUE, rule)
+
+
+def core_shape_given(given: Mapping[int, Mode], names: Sequence[str], core_shape: object, other: int) -> object:
+    """The core shape with the factors of single modes, by name; `other` is the number of the modes that name none."""
     factors = {mode: each.factors for mode, each in given.items() if each.factors is not None}
     if not factors or (core_shape is not None and not isinstance(core_shape, Sequence | np.ndarray)):
         return core_shape
     if core_shape is not None:
         for mode, number in factors.items():
             if mode >= len(core_shape) or core_shape[mode] != number:
-                rule = f"must agree with `core_shape`, which is {tuple(core_shape)}: give the number only once"
-                raise InputError("modes", Described(f"{number} factors of mode {mode}"), rule)
+                rule = f"must have {number} for {names[mode]!r}, the number of factors that is given for this mode"
+                raise InputError("core_shape", tuple(core_shape), rule)
         return core_shape
-    return tuple(factors.get(mode, other) for mode in range(modes))
+    return tuple(factors.get(mode, other) for mode in range(len(names)))
 
 
-def concentrations_given(given: Mapping[int, Mode], modes: int, e0: object) -> object:
+def concentrations_given(given: Mapping[int, Mode], names: Sequence[str], e0: object) -> object:
     """e0 with that of single modes: a number holds for the modes that give none."""
     own = {mode: each.e0 for mode, each in given.items() if each.e0 is not None}
     if not own:
         return e0
-    common = concentrations_for(modes, e0)
+    common = concentrations_for(len(names), e0)
     if not isinstance(common, float):
         for mode, value in own.items():
             if common == "infer" or common[mode] != value:
-                rule = f"must agree with `e0`, which is {common!r}: give it only once"
-                raise InputError("modes", Described(f"e0={value!r} of mode {mode}"), rule)
+                rule = f"must agree with the concentration that is given for {names[mode]!r}, {value!r}"
+                raise InputError("e0", common, rule)
         return common
-    return tuple(own.get(mode, common) for mode in range(modes))
+    return tuple(own.get(mode, common) for mode in range(len(names)))

@@ -257,7 +257,7 @@ def check_weights(weights_D: NDArray[np.float64], labels: Sequence[object]) -> N
     if wrong.any():
         first = int(wrong.argmax())
         found = Described(f"{weights_D[first]:g} for {str(labels[first])!r}")
-        raise InputError("exposure", found, f"must have a positive and finite weight ({_LEAST} to {_MOST})")
+        raise InputError("exposure", found, f"must be positive and finite ({_LEAST} to {_MOST})")
 
 
 def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> tuple[int, ...]:

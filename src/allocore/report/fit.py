@@ -44,7 +44,7 @@ class Fit(Protocol):
     def brief_check(self) -> Check | None:
         """Return a check that takes seconds; None if it would take longer."""
 
-    def forecast(self, horizon: int = 3) -> Forecast:
+    def forecast(self, horizon: int = 3, *, exposure: object = None) -> Forecast:
         """Forecast the periods after the last one."""
 
     def surprises(self, *, top: int = 50) -> "pd.DataFrame":

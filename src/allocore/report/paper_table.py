@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Literal, NamedTuple, get_args
 
+from allocore._text import visible
 from allocore.classes.names import APART, profile_words, share_words, support_brief, support_heading
 from allocore.classes.summary import ClassSummary, ShownDraw
 from allocore.errors import InputError, check_choice, whole_number
@@ -13,9 +14,9 @@ from allocore.report.fit import Fit, shown_summary
 TableFormat = Literal["latex", "markdown", "html"]
 _LATEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }  # fmt: skip
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$])")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&^])")
 _MODES_WIDE = 0.7  # the share of the width of a LaTeX table that the columns of the modes have
 _HTML_CELL = "padding:2pt 6pt;text-align:left;vertical-align:top"
 _RULE = ";border-{0}:{1}pt solid black"
@@ -109,8 +110,13 @@ def _latex(found: _Contents) -> str:
     )
 
 
+def _line(text: str) -> str:
+    """A text on one line, without control characters."""
+    return visible(" ".join(text.split()))
+
+
 def _in_latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
+    return "".join(_LATEX.get(letter, letter) for letter in _line(text))
 
 
 def _markdown(found: _Contents) -> str:
@@ -123,7 +129,7 @@ def _markdown(found: _Contents) -> str:
 
 
 def _in_markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    return _MARKDOWN.sub(r"\\\1", _line(text))
 
 
 def _html(found: _Contents) -> str:
@@ -134,7 +140,7 @@ def _html(found: _Contents) -> str:
         whole = [";white-space:nowrap" * (place < len(cells) - found.modes) for place in range(len(cells))]
         styles = [f"{_HTML_CELL}{rules}{each}" for each in whole]
         both = zip(styles, cells, strict=True)
-        return "<tr>" + "".join(f'<{tag} style="{each}">{escape(cell)}</{tag}>' for each, cell in both) + "</tr>"
+        return "<tr>" + "".join(f'<{tag} style="{each}">{escape(_line(cell))}</{tag}>' for each, cell in both) + "</tr>"
 
     bottom = _RULE.format("bottom", 1)
     rows = [line(row, "td", bottom * (row is found.rows[-1])) for row in found.rows]
@@ -145,7 +151,7 @@ def _html(found: _Contents) -> str:
     return "\n".join(
         [
             '<!DOCTYPE html><html><head><meta charset="utf-8"><title>Classes</title></head><body>',
-            f"<p><b>Table.</b> {escape(found.caption)}</p>",
+            f"<p><b>Table.</b> {escape(_line(found.caption))}</p>",
             '<table style="border-collapse:collapse">',
             f"<thead>{head}</thead>",
             "<tbody>",

@@ -438,7 +438,7 @@ def _class_heading(summary: ClassSummary, place: int) -> Iterator[Text]:
 
 def _mode_details(summary: ClassSummary, place: int, mode: int, top: int) -> Iterator[RenderableType]:
     profile = summary.profile(place, mode)
-    number = f" #{summary.factor(place, mode).number}"
+    number = f" #{summary.factor(place, mode).number}" + (f" {profile.known}" if profile.known else "")
     sure, perhaps = sharers(summary, place, mode), perhaps_sharers(summary, place, mode)
     shared = f"shared with class{'es' * (len(sure) > 1)} {', '.join(sure)}" if sure else "not shared"
     shared += f"; perhaps shared with {', '.join(perhaps)}" if perhaps else ""

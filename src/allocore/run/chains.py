@@ -322,7 +322,8 @@ def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -
     fitted = _settings(record.spec, frozen)
     for name, value in _settings(spec, frozen).items():
         if fitted.get(name) != value:
-            rule = f"must agree with this model: it was fitted with {name} {fitted.get(name)!r}, not {value!r}"
+            was = f"other {name}" if name in ("seeds", "frozen") else f"{name} {fitted.get(name)!r}, not {value!r}"
+            rule = f"must agree with this model: it was fitted with {was}"
             raise InputError("start", NO_VALUE, rule)
     places = matching_rows(tensor.labels, record.tensor.labels)
     if not any((place_D >= 0).any() for place_D in places):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from allocore.errors import Described, InputError
+from allocore.errors import Described, InputError, as_list
 from allocore.tensor.coordinates import NOTHING_TO_FIT
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import free_name, sorted_labels
@@ -47,9 +47,12 @@ def are_graphs(x: object) -> bool:
 
 def tensor_of_graphs(x: Any, weight: str | None, layers: str | Sequence[str]) -> CountTensor:
     """Return the tensor of a graph, or of a list or dict of graphs: see `as_tensor`."""
-    names = [layers] if isinstance(layers, str) else [str(name) for name in layers]
+    given = [layers] if isinstance(layers, str) else as_list("layers", layers, "must be attributes of the edges")
+    names = [str(name) for name in given]
     if len(set(names)) < len(names):
         raise InputError("layers", layers, "must be different attributes of the edges")
+    if weight is not None and not isinstance(weight, str):
+        raise InputError("weight", weight, "must be the name of an attribute of the edges or None")
     graphs = [_read(each) for each in (x.values() if isinstance(x, Mapping) else [x] if is_graph(x) else x)]
     if len({graph.directed for graph in graphs}) > 1:
         raise InputError("x", Described("directed and undirected graphs"), "must be all directed or all undirected")

@@ -6,7 +6,6 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from allocore import figures
-from allocore.errors import InputError
 from allocore.report.figures import style
 from support.errors import refused
 from support.figure_cases import WHO, all_texts, artists, drawable_posterior, some_factors, stems, texts
@@ -144,7 +143,7 @@ def test_a_page_has_the_largest_classes_or_those_asked_for():
 def test_another_draw_can_be_shown():
     post = drawable_posterior(draws=2)
     assert figures.one_class(post, 0, draw=0, chain=1).panels
-    with pytest.raises(InputError, match="draw is 5"):
+    with refused("draw", 5):
         figures.one_class(post, 0, draw=5)
 
 
@@ -156,7 +155,7 @@ def test_bad_arguments_are_named(argument, value):
 
 @pytest.mark.parametrize("number", [3, -1, "0"])
 def test_a_number_that_no_class_has_is_named(number):
-    with pytest.raises(InputError, match=f"^number is {number!r}"):
+    with refused("number", number):
         figures.one_class(drawable_posterior(), number)
 
 

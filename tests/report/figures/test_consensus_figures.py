@@ -8,7 +8,6 @@ import allocore as ac
 from allocore import figures
 from allocore.classes.names import APART
 from allocore.classes.summary import Profile, ShownMode
-from allocore.errors import InputError
 from allocore.report.figures import run as figure_files
 from allocore.report.figures import style
 from allocore.report.figures.classes import draw_stems
@@ -126,7 +125,7 @@ def test_titles_tell_how_surely_a_factor_is_shared():
 def test_classes_are_asked_for_by_number():
     page = figures.classes(consensus(), [0, 7]).axes[0]
     assert headings(page) == ["Class 0", "Class 7"]
-    with pytest.raises(InputError, match=r"^number is 1"):
+    with refused("number", 1):
         figures.one_class(consensus(), 1)
 
 

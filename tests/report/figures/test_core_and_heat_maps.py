@@ -5,7 +5,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from allocore import figures
-from allocore.errors import InputError
 from allocore.report.figures import style
 from support.errors import refused
 from support.figure_cases import WEEKS, WHAT, WHO, all_texts, artists, drawable_posterior, some_factors, texts
@@ -195,7 +194,7 @@ def test_many_factors_are_cut_to_the_heaviest_and_the_figure_says_so():
 
 @pytest.mark.parametrize("mode", ["nobody", 7])
 def test_a_mode_that_the_tensor_does_not_have_is_named(mode):
-    with pytest.raises(InputError, match=str(mode)):
+    with refused("mode", mode):
         figures.factors(drawable_posterior(), mode)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 import allocore as ac
 from allocore import figures
-from allocore.errors import InputError
 from allocore.report.figures import style as notebook_figure
 from allocore.report.figures.style import Figure
+from support.errors import refused
 from support.figure_cases import drawable_posterior
 from support.notebooks import outputs_of
 from support.tiers import parametrize_few
@@ -96,5 +96,5 @@ def test_a_figure_takes_a_fitted_model_or_the_path_of_a_run_like_its_posterior(m
 def test_a_model_that_is_not_fitted_and_things_without_a_posterior_are_refused():
     with pytest.raises(AttributeError, match=r"^this AlloCore has no posterior_ yet: call fit first$"):
         figures.mass(ac.AlloCore(3))
-    with pytest.raises(InputError, match=r"^post is an object of type list, but it must be"):
+    with refused("post", "an object of type list"):
         figures.mass([1])

@@ -13,7 +13,6 @@ import pytest
 
 import allocore as ac
 from allocore.classes.names import perhaps_sharers
-from allocore.errors import InputError
 from allocore.findings import sentences
 from allocore.report.page.page import default_title, render
 from allocore.report.page.payload import payload
@@ -257,7 +256,7 @@ def test_a_report_replaces_another_and_leaves_nothing_else(tmp_path):
 
 @pytest.mark.parametrize(("argument", "value"), [("surprises", -1), ("draw", 9), ("chain", 4)])
 def test_what_cannot_be_shown_is_refused_and_nothing_is_written(tmp_path, argument, value):
-    with pytest.raises(InputError, match=f"^{argument} is {value}, but"):
+    with refused(argument, value):
         ac.write_report(posterior(), tmp_path / "report.html", **{argument: value})
     assert list(tmp_path.iterdir()) == []
 
@@ -268,7 +267,7 @@ def test_a_folder_is_not_a_page(tmp_path):
 
 
 def test_a_run_without_draws_has_no_page(tmp_path):
-    with pytest.raises(InputError, match="no draws yet"):
+    with refused("run"):
         ac.write_report(posterior(draws=0), tmp_path / "report.html")
 
 
@@ -330,7 +329,7 @@ def test_a_report_is_written_of_a_fitted_model_or_of_the_path_of_a_run_as_of_the
     for given, post in ((model, model.posterior_), (run, ac.open_run(run)), (str(run), ac.open_run(run))):
         told = ac.write_report(given, page, surprises=0).read_bytes()
         assert told == ac.write_report(post, page, surprises=0).read_bytes()
-    with pytest.raises(InputError, match=r"^posterior is an object of type dict, but it must be"):
+    with refused("posterior", "an object of type dict"):
         ac.write_report({}, page)
     with pytest.raises(AttributeError, match="call fit first"):
         ac.write_report(ac.CP(2), page)
@@ -412,5 +411,5 @@ def test_the_page_forecasts_only_a_run_whose_time_can_be_continued(tmp_path):
     assert len(forecast_of(post, horizon=1)["labels"]) == 13
     assert forecast_of(post, horizon=0) is None
     assert forecast_of(large_posterior((4, 3), 2)) is None
-    with pytest.raises(ac.InputError, match=r"^mode "):
+    with refused("mode"):
         forecast_of(large_posterior((4, 3), 2), horizon=2)

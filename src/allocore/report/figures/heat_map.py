@@ -117,7 +117,7 @@ def _draw_in_order(
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
     bars.set_xlabel(f"share of all\n{summary.counted}", **style.NOTE, labelpad=1, loc="left")
-    shown_words = f"{number}, labels in order from left to right"
+    shown_words = f"{number}, labels in order from left to right{_known(shown)}"
     _explain(sheet, left, mode, shown_words, summary.source)
     return figure_or_axes(sheet.ax, ax, _caption(summary, mode, shown_words))
 
@@ -151,8 +151,15 @@ def _draw_labels(
     sheet.text(left - tick / 72, 0.34, f"share of all\n{summary.counted}", ha="right", **style.NOTE)
     length = len(mode.labels)
     which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} largest of {length} labels"
+    which += _known(shown)
     _explain(sheet, left, mode, f"{number}, {which}", summary.source)
     return figure_or_axes(sheet.ax, ax, _caption(summary, mode, f"{number}, {which}"))
+
+
+def _known(shown: list[Factor]) -> str:
+    """The numbers and names of the seeded and frozen factors."""
+    names = [f"{factor.number} {factor.known}" for factor in shown if factor.known]
+    return f"; {', '.join(names)}" if names else ""
 
 
 def _caption(summary: ClassSummary, mode: ShownMode, shown: str) -> str:

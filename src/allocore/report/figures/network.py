@@ -255,7 +255,9 @@ def communities(
 
 
 def _factor_name(factor: Factor) -> str:
-    """The number of a factor and its heaviest labels, without their shares."""
+    """The number of a factor, and its name or its heaviest labels, without their shares."""
+    if factor.known:
+        return _short(f"{factor.number}: {factor.known}")
     if factor.empty or factor.even:
         return _short(f"{factor.number}: {factor.words(1)}")
     return _short(f"{factor.number}: {factor.mode.join_labels(factor.heaviest[: len(factor.top(3))].tolist())}")

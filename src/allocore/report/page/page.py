@@ -20,7 +20,7 @@ from typing import Any
 
 from allocore._io import no_file, path_of, result_file
 from allocore.classes.summary import ShownDraw
-from allocore.errors import InputError, whole_number
+from allocore.errors import Described, InputError, whole_number
 from allocore.forecast.forecast import Forecast
 from allocore.report.fit import Fit
 from allocore.report.page.payload import payload
@@ -47,6 +47,7 @@ def write_page(
     chain: int | None = None,
     surprises: int = 50,
     horizon: int | None = None,
+    exposure: object = None,
 ) -> Path:
     """Write the page of a posterior: see `allocore.write_report`."""
     target = path_of(_DEFAULT if path is None else path)
@@ -58,7 +59,7 @@ def write_page(
     title = default_title(post.record.tensor) if title is None else title
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
-    future = _forecast(post, horizon)
+    future = _forecast(post, horizon, exposure)
     page = render(payload(post, title, draw=draw, chain=chain, surprises=found, forecast=future))
     target.parent.mkdir(parents=True, exist_ok=True)
     with result_file(target) as file:
@@ -68,10 +69,13 @@ def write_page(
     return target
 
 
-def _forecast(post: Fit, horizon: int | None) -> Forecast | None:
+def _forecast(post: Fit, horizon: int | None, exposure: object) -> Forecast | None:
     """A forecast of this many periods; without a number, of a few if the run has a time that can be continued."""
-    if horizon is not None:
-        return post.forecast(horizon) if whole_number("horizon", horizon, least=0) else None
+    if horizon == 0 and exposure is not None:
+        raise InputError("exposure", Described("given"), "must be left out if `horizon` is 0")
+    if horizon is not None or exposure is not None:
+        periods = _HORIZON if horizon is None else whole_number("horizon", horizon, least=0)
+        return post.forecast(periods, exposure=exposure) if periods else None
     try:
         return post.forecast(_HORIZON) if post.record.core_values.shape[1] else None
     except InputError:

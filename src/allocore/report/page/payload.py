@@ -188,7 +188,13 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
         "shares": _packed(_chosen([each.share_D for each in shown], rows_NR), "<f4"),
         "intervals": _intervals(shown, rows_NR),
         "factors": [
-            {"number": each.number, "classes": each.classes, "mass": rounded(each.mass), "column": column}
+            {
+                "number": each.number,
+                "name": each.known,
+                "classes": each.classes,
+                "mass": rounded(each.mass),
+                "column": column,
+            }
             for each, column in zip(summary.factors[columns.place].values(), columns.of_factor, strict=True)
         ],
         "sharing": None if sharing_CC is None else _packed(np.rint(100.0 * sharing_CC[above_diagonal]), "u1"),

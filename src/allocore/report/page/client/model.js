@@ -81,8 +81,8 @@ class Profile {
 
 // A factor in use; `classes` are filled in when all classes are known.
 class Factor extends Profile {
-  constructor(mode, { number, classes: places, mass, column }) {
-    super(mode, column, `${mode.name} #${number}`);
+  constructor(mode, { number, name, classes: places, mass, column }) {
+    super(mode, column, `${mode.name} #${number}${name ? ` ${name}` : ""}`);
     this.number = number;
     this.classes = places;
     this.mass = mass;
