@@ -100,6 +100,12 @@ def test_short_work_leaves_no_line(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_single_slow_step_has_one_line_when_it_is_done(clock, capsys):
+    for step in watched([12.8], 1, "scoring held-out cells"):
+        clock.now += step
+    assert capsys.readouterr().err.splitlines() == ["scoring held-out cells: 1 of 1 steps in 13 s"]
+
+
 def test_lines_are_quiet_without_progress(clock, capsys):
     assert progress_bar(False, Schedule(0, 4, 1), [0]) is None
     assert restart_bar(False, 3, 10) is None

@@ -68,6 +68,7 @@ def _two_digits(number: float) -> str:
 
 _NAMED_STATISTICS = 3
 _NAMED_CLASSES = 3
+_TWICE = 1.95  # from here on a ratio is a number of times, so that nothing is "100% more"
 _NAMED_JOBS = 3  # of those that failed with one error
 _NEGATIVE_BINOMIAL = 'likelihood="negative-binomial" (allocore fit --likelihood negative-binomial)'
 _FOR_ONES = 'likelihood="bernoulli" is made for such data.'
@@ -436,14 +437,14 @@ def _pronoun(chains: tuple[int, ...]) -> str:
 def _positive_cells(baseline: str, log_ratio: float, zeros: tuple[float, float] | None) -> str:
     ratio, more = math.exp(min(abs(log_ratio), 700.0)), log_ratio >= 0.0
     than = f"{'more' if more else 'less'} probable than under {baseline}"
-    if more and ratio >= 2.0:
+    if more and ratio >= _TWICE:
         than = f"as probable as under {baseline}"
     on_zeros = f"; the log PPD of zeros is {plain_number(zeros[0])} against {plain_number(zeros[1])}" if zeros else ""
     return f"A count above 0 that was held out is {_times(ratio)} {than}{on_zeros}."
 
 
 def _times(ratio: float) -> str:
-    if ratio < 2.0:
+    if ratio < _TWICE:
         return f"{ratio - 1:.0%}"
     if ratio < 10.0:
         return f"{ratio:.1f} times"

@@ -181,24 +181,26 @@ class LogLines(Display):
         super().__init__(rows, clock)
         self._unit, self._steady = unit, steady
         self._printed: tuple[float, int] | None = None  # the time of the last line, and what was done by then
-        self._lines = 0
+        self._slow = False  # whether the work takes so long that lines are printed
 
     def update(self, row: int, done: int, news: News = ()) -> None:
         """Print a line ten seconds after the last one, or later if little was done."""
         super().update(row, done)
         now = self._clock(), sum(self._done)
         since, new = (0.0, 0) if self._printed is None else (now[0] - self._printed[0], now[1] - self._printed[1])
-        worth_it = not self._lines or new >= _NEW_SHARE * self._whole or since >= _SLOW_LINE_SECONDS
+        worth_it = not self._slow or new >= _NEW_SHARE * self._whole or since >= _SLOW_LINE_SECONDS
         due = since >= _LINE_SECONDS and worth_it
         if due:
-            self._print(self._line(news if len(self._rows) == 1 else ()))
+            self._slow = True
+            if now[1] < self._whole:  # `close` prints the last line
+                log(self._line(news if len(self._rows) == 1 else ()))
         if due or self._printed is None:
             self._printed = now
 
     def close(self) -> None:
-        """Print how far the work came, if anything was printed before."""
-        if self._lines:
-            self._print(f"{self._summary()} in {in_words(self._seconds())}")
+        """Print how far the work came, if the work was slow."""
+        if self._slow:
+            log(f"{self._summary()} in {in_words(self._seconds())}")
 
     def _summary(self) -> str:
         name = self._rows[0].name if len(self._rows) == 1 else f"{len(self._rows)} chains"
@@ -212,10 +214,6 @@ class LogLines(Display):
             slow = f"{1 / rate:.3g} s for each" if rate else ""
             parts += [f"{rate:.3g} per second" if rate >= 1 else slow, self._time_left()]
         return ", ".join([*(part for part in parts if part), *(f"{word} {value}".strip() for word, value in news)])
-
-    def _print(self, line: str) -> None:
-        self._lines += 1
-        log(line)
 
 
 class NotebookBars(Display):

@@ -11,9 +11,10 @@ COUNTRIES = ("France", "Germany", "Iraq", "Russia", "Ukraine", "Vietnam", "Yemen
 MONTHS = tuple(f"2018-{month:02d}" for month in range(1, 13))
 
 
-def name(sender, receiver, month=None, *, masked=True, labels=(COUNTRIES, COUNTRIES, MONTHS)):
+def name(sender, receiver, month=None, *, masked=True, undirected=False, labels=(COUNTRIES, COUNTRIES, MONTHS)):
     tensor = ac.CountTensor([[0], [1], [0]], [1], (8, 8, 12), mode_names=["from", "to", "month"], labels=labels)
     tensor = tensor.mask_diagonal((0, 1)) if masked else tensor
+    tensor = tensor.undirected(("from", "to")) if undirected else tensor
     shares = [profile(8, sender), profile(8, receiver), profile(12, month or {})]
     shown = zip(shown_modes(tensor), shares, strict=True)
     return class_names(tensor, tuple((Profile(mode, share_D, is_even(share_D)),) for mode, share_D in shown))[0]
@@ -42,6 +43,18 @@ def profile(length, given):
 )
 def test_two_modes_with_the_same_labels_are_told_together(sender, receiver, words):
     assert name(sender, receiver) == words
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "words"),
+    [
+        ({3: 0.45, 0: 0.4}, {4: 0.8}, "between Russia, France and Ukraine"),
+        ({}, {4: 0.8}, "between everyone and Ukraine"),
+        ({0: 0.3, 1: 0.3, 2: 0.25}, {0: 0.25, 1: 0.35, 2: 0.25}, "among Germany, France, Iraq"),
+    ],
+)
+def test_undirected_ties_are_between_labels_and_not_from_one_to_another(sender, receiver, words):
+    assert name(sender, receiver, undirected=True) == words
 
 
 def test_without_missing_cells_a_label_may_act_on_itself():

@@ -43,6 +43,8 @@ def test_options_are_in_groups(run):
         ("Output", "--out", "Reading a table of events"),
     ):
         assert out.index(f" {first} ") < out.index(f" {option} ") < out.index(f" {then} ")
+    others = out[out.index("─ Options ") : out.index("─ Model ")]
+    assert [word for word in others.split() if word.startswith("--")] == ["--help"]
 
 
 @pytest.mark.parametrize("command", [(), ("fit",), ("tensor",), ("forecast",)])

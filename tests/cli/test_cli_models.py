@@ -124,10 +124,10 @@ NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, witho
     ("words", "option", "value", "rule"),
     [
         (["--model", "parafac"], "--model", "'parafac'", "must be one of allocore, cp, tucker, nntuck"),
-        ([], "--budget", None, "is required for allocore"),
-        (["--model", "cp"], "--budget", None, "is required for cp"),
-        (["--model", "tucker"], "--core-shape", None, "is required for tucker"),
-        (["--model", "nntuck"], "--core-shape", None, "is required for nntuck"),
+        ([], "--budget", None, "must be given: the number of classes"),
+        (["--model", "cp"], "--budget", None, "must be given: the number of classes"),
+        (["--model", "tucker"], "--core-shape", None, "must be given: the factors of each mode"),
+        (["--model", "nntuck"], "--core-shape", None, "must be given: the factors of each mode"),
         (
             ["--model", "tucker", "--budget", 3],
             "--budget",

@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from allocore import progress
 from allocore.cli import main, warm_up
 from allocore.kernels import jit
 from support.errors import refused_file
@@ -50,6 +52,17 @@ def test_parts_are_compiled_in_processes_and_the_first_before_all_others(monkeyp
     assert not ended.value.code
     assert made == list(warm_up.PARTS)
     assert str(tmp_path) in capsys.readouterr().out
+
+
+def test_a_log_says_that_kernels_are_compiled_if_it_takes_long(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(warm_up, "_compile", lambda part: time.sleep(0.1))
+    monkeypatch.setattr(progress, "_LOG_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(jit, "kernel_folder", lambda: tmp_path)
+    monkeypatch.setattr(sys, "argv", ["allocore", "warm-up", "--threads", "1"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert f"3 of {len(warm_up.PARTS)} parts" in capsys.readouterr().err
 
 
 def test_a_part_that_fails_is_an_error_that_has_its_traceback():

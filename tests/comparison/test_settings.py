@@ -156,11 +156,11 @@ def test_time_left_follows_models_and_sizes():
     assert seconds_left([(small, 4.0), (other, 120.0)], [], [large], 1) == pytest.approx(8.0)
 
 
-def test_where_there_is_no_terminal_a_line_comes_once_a_minute(capsys):
+def test_where_there_is_no_terminal_a_line_comes_after_ten_seconds_and_then_once_a_minute(capsys):
     now = [0.0]
     job = jobs(["cp"], (2,), 1)[0]
     lines = JobProgress([job, job], before=3, parallel=1, clock=lambda: now[0])
-    for now[0] in (1.0, 59.0, 61.0, 62.0, 119.0, 122.0):
+    for now[0] in (1.0, 9.0, 11.0, 12.0, 69.0, 72.0):
         lines.show([(job, 5.0)], [])
     assert capsys.readouterr().err == "4 of 5 jobs done, about 5 s left\n" * 2
 

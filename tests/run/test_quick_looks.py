@@ -65,6 +65,12 @@ def test_a_quick_look_goes_on_to_the_bytes_of_the_whole_run(copy, whole, where):
     assert (model.quick, model.posterior_.preliminary, read_plan(copy).full) == (False, False, None)
 
 
+def test_the_classes_of_the_whole_run_do_not_take_the_numbers_of_a_quick_look(copy, whole):
+    assert len(ac.open_run(copy).consensus().numbers) > 0
+    found = ac.AlloCore.resume(copy, progress=False).posterior_.consensus()
+    assert (found.numbers.tolist(), found.names) == (whole.consensus().numbers.tolist(), whole.consensus().names)
+
+
 @pytest.mark.parametrize("sweep", [1, 15, 60])
 def test_a_quick_look_whose_continuation_is_interrupted_goes_on_to_the_same_bytes(copy, whole, stop_at, sweep):
     stop_at(sweep)

@@ -62,6 +62,9 @@ SPECS = {
     "tied": Spec(3, (3, 3, 2), **PRIORS, tied=(0, 1), known=(ALL, ALL, KnownFactors())),
     "tied-learned": Spec(3, (3, 3, 2), **{**BURSTS, **LEARNED}, tied=(0, 1), known=(ALL, ALL, KnownFactors())),
     "tied-exposures": Spec(3, (3, 3, 2), **PRIORS, **SAME, tied=(0, 1), known=(ALL, ALL, KnownFactors())),
+    "tied-learned-exposures": Spec(
+        3, (3, 3, 2), **{**PRIORS, **LEARNED}, **SAME, tied=(0, 1), known=(ALL, ALL, KnownFactors())
+    ),
     "tied-binary-learned-inferred": Spec(
         5, (3, 3, 2), **{**BINARY, **LEARNED, **FEW}, **SAME, tied=(0, 1), known=(SEEDS, SEEDS, KnownFactors())
     ),

@@ -61,6 +61,15 @@ class Seen:
         """The classes of the list; those out of sight are in the page too."""
         return self.page.locator(f"{which} strong").all_text_contents()
 
+    def cut_placeholders(self):
+        """The placeholders that are wider than their fields."""
+        return self.page.evaluate("""() => [...document.querySelectorAll('input[placeholder]')].filter(input => {
+            const style = getComputedStyle(input), ruler = document.createElement('canvas').getContext('2d');
+            ruler.font = style.font;
+            const room = input.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+            return ruler.measureText(input.placeholder).width > room;
+        }).map(input => input.placeholder)""")
+
     def marks(self, inside=".chart"):
         """What the marks of charts are called."""
         return self.page.eval_on_selector_all(

@@ -1,6 +1,7 @@
 """Small posteriors put together by hand, and what is drawn in a panel."""
 
 import numpy as np
+from matplotlib.text import Text
 
 import allocore as ac
 from allocore.model.spec import Spec
@@ -92,3 +93,20 @@ def stems(panel, gid):
     segments = lines.get_segments()
     assert all(len(segment) == 2 and segment[0, 1] == 0 and segment[0, 0] == segment[1, 0] for segment in segments)
     return {int(segment[1, 0]): float(segment[1, 1]) for segment in segments}
+
+
+def boxes(figure):
+    """The boxes of all texts that can be seen, in pixels."""
+    figure.draw_without_rendering()
+    hidden = set()  # the names of ticks that lie beyond the ends of their axis
+    for axis in (axis for panel in figure.panels for axis in (panel.xaxis, panel.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        hidden |= {tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high}
+    shown = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    return [(text.get_text(), text.get_window_extent()) for text in shown if text not in hidden]
+
+
+def cut_texts(figure):
+    """The texts that stick out of a figure by more than a pixel."""
+    low, high = figure.bbox.min - 1, figure.bbox.max + 1
+    return [text for text, box in boxes(figure) if (box.min < low).any() or (box.max > high).any()]

@@ -75,14 +75,17 @@ def find_consensus(
 
 
 def _numbered(record: Record, folder: Path | None, known: Known | None, progress: bool) -> tuple[Estimates, Numbers]:
-    """The classes with their numbers and names, from the folder of the run if they are there."""
+    """The classes with their numbers and names, from the folder of the run if they are there.
+
+    Those of a quick look are not saved there: the whole run has the numbers that it would have without it.
+    """
     saved = read_consensus(folder, record) if folder is not None else None
     if saved and saved.is_of(record) and record.chosen is None:
         return saved.estimates, saved.numbering
     with draw_bar("consensus", progress) as tick:
         found = estimate_classes(ClassReader(record), tick)
     names = names_of(record.tensor, found.mean_profiles, factor_names(record.spec, found.known))
-    if folder is not None and record.chosen is None:
+    if folder is not None and record.chosen is None and not record.preliminary:
         return found, number_and_save(folder, record, found, names, known)
     known = saved.numbering.known if saved is not None else known
     return found, number_classes(found.mean_profiles, names, known, found.apart)

@@ -5,12 +5,14 @@ Names come from the heaviest labels of the profiles:
     Russia → Ukraine · Fight · 2018-03
     among France, Germany, Italy · Consult
     between Israel and everyone else · Consult
+    between Ada, Max and Eve, Tom · 2024-05
     JFK · Delta · 7 to 9
     store 12, 7 · beer · 2018-01-29 to 03-18
 
 Two modes with the same labels, such as sender and receiver, are named together: from one to the other, or *among* some
 labels if the two profiles are alike. If the cell of a label with itself is missing, a label that has half of the
 senders and half of the receivers takes part in the whole class, which is then *between* that label and the others.
+If ties are undirected, no class is from one to the other: it is between the two.
 """
 
 from collections.abc import Sequence
@@ -78,7 +80,7 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
     if sender.empty or receiver.empty:
         return ""
     if sender.known or receiver.known:
-        return f"{sender.short_name or 'everyone'} → {receiver.short_name or 'everyone'}"
+        return _two_sides(tensor, sender, receiver)
     sender_D, receiver_D = sender.share_D, receiver.share_D
     mode, before_numbers = sender.mode, f"{sender.mode.name}/{receiver.mode.name}"
     hub = _hub(tensor, pair, sender_D, receiver_D)
@@ -88,13 +90,18 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
         partners = _partners(mode.labels, others_D / (others_D.sum() or 1.0))
         return f"between {mode.join_labels([hub], before_numbers)} and {partners}"
     if sender_D @ receiver_D / np.sqrt((sender_D @ sender_D) * (receiver_D @ receiver_D)) < _ALIKE:
-        return f"{sender.short_name or 'everyone'} → {receiver.short_name or 'everyone'}"
+        return _two_sides(tensor, sender, receiver)
     if sender.even:
         return "among all"
     share_D = (sender_D + receiver_D) / 2.0
     first, *others = np.argsort(-share_D, kind="stable")[:3].tolist()
     members = [first, *(row for row in others if share_D[row] >= FAINT)]
     return f"{'among' if len(members) > 1 else 'within'} {mode.join_labels(members, before_numbers)}"
+
+
+def _two_sides(tensor: CountTensor, sender: Profile, receiver: Profile) -> str:
+    one, other = (side.short_name or "everyone" for side in (sender, receiver))
+    return f"{one} → {other}" if tensor.undirected_modes is None else f"between {one} and {other}"
 
 
 def _hub(tensor: CountTensor, pair: tuple[int, int], sender_D: Floats, receiver_D: Floats) -> int | None:

@@ -57,7 +57,8 @@ _COMMANDS = {
 }
 _OPTIONS = {
     "Model": (
-        "model", "models", "budget", "budgets", "max_budget", "core_shape", "exposure", "seeds", "freeze", "free",
+        "model", "models", "budget", "budgets", "max_budget", "core_shape", "tied", "exposure", "seeds", "freeze",
+        "free",
     ),
     "Chains": (
         "chains", "sweeps", "max_chains", "max_sweeps", "max_time", "quick", "burn_in", "draws", "thin", "published",

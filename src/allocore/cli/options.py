@@ -573,6 +573,7 @@ def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.Count
 # An option that the model does not have, or that has no effect, is refused before the data are read.
 MODELS = {"allocore": "AlloCore", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
 _NNTUCK = "Only for --model nntuck"
+_SIZES = {"budget": "the number of classes, such as 50", "core_shape": "the factors of each mode, such as 5x5x3x2"}
 
 
 def _setting(kind: Any, help: str, default: object = None, panel: str | None = None) -> tuple[Any, Any]:
@@ -730,7 +731,7 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
             positive(name, value)
     size = "budget" if "budget" in known else "core_shape"
     if size not in asked:
-        raise InputError(size, rule=f"is required for {model}")
+        raise InputError(size, rule=f"must be given: {_SIZES[size]}")
     settings = asked | _sizes(asked, model) | _pair(asked)
     for name in ("sweeps", "chains"):
         if name in settings:

@@ -295,7 +295,7 @@ def _print_changes(found: "ac.Forecast", console: Output) -> None:
         console.print(Text(unchanged))
     horizon = len(found.periods)
     which = "complete " if found.last_incomplete else ""
-    per = "per period" if found.record.spec.exposure(found.coming.mode) is None else "per period and unit of exposure"
+    per = "per period" if found.record.spec.exposure(found.coming.mode) is None else "per period of weight 1"
     before = f"the last {which}period" if horizon == 1 else f"the mean of the last {horizon} {which}periods"
     for number in order:
         row = changes.loc[number]

@@ -20,6 +20,7 @@ from allocore.cli.app import Output, app
 from allocore.cli.options import Threads, takes_output
 from allocore.errors import StoreError, whole_number
 from allocore.model.spec import LikelihoodName
+from allocore.progress import waiting
 
 _SHORT: dict[str, Any] = {"burn_in": 4, "draws": 4, "thin": 1, "chains": 4, "seed": 0, "threads": 2, "progress": False}
 _LIKELIHOODS: tuple[LikelihoodName, ...] = ("poisson", "negative-binomial", "bernoulli")
@@ -44,9 +45,11 @@ def warm_up(*, threads: Threads = None, console: Output) -> None:
     if folder is None:
         raise StoreError(Path.cwd(), "cannot keep kernels: set NUMBA_CACHE_DIR to a folder that you may write to")
     first, *others = PARTS  # all share kernels with the first
-    _compile(first)
-    with ThreadPoolExecutor(processes) as pool:
-        list(pool.map(_compile, others))
+    with waiting("compiling kernels") as set_news:
+        _compile(first)
+        with ThreadPoolExecutor(processes) as pool:
+            for done, _ in enumerate(pool.map(_compile, others), 2):
+                set_news(f"{done} of {len(PARTS)} parts are ready")
     kernels, seconds = len(list(folder.rglob("*.nbi"))), perf_counter() - start
     console.keep(folder=str(folder), kernels=kernels, seconds=round(seconds, 1))
     console.print(Text(f"{plural(kernels, 'kernel')} are ready in {folder}, after {seconds:.0f} s."))

@@ -232,7 +232,7 @@ def compare(
     hold_out_seed : int
         The seed of the hold-out of the first split. The two seeds determine all results except times and memory.
     progress : bool
-        Show progress: a bar on a terminal, or one line per minute in a log.
+        Show progress: a bar on a terminal; elsewhere a line after ten seconds, then every minute.
 
     Returns
     -------

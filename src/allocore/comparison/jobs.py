@@ -277,7 +277,10 @@ def _checked_outcome(content: JobAnswer | Lost) -> Outcome:
 
 
 class JobProgress:
-    """A bar with the running jobs, or one line per minute in a log. If it fails, it warns and the jobs go on."""
+    """A bar with the running jobs, or in a log a line after ten seconds, then every minute.
+
+    If it fails, it warns and the jobs go on.
+    """
 
     def __init__(
         self,
@@ -288,7 +291,7 @@ class JobProgress:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._jobs, self._before, self._parallel, self._rates, self._clock = jobs, before, parallel, rates, clock
-        self._next_line, self._failed, self._bar = clock() + 60.0, False, None
+        self._next_line, self._failed, self._bar = clock() + 10.0, False, None
         if output_kind() == "terminal":
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn
@@ -299,7 +302,7 @@ class JobProgress:
             self._bar.start()
 
     def show(self, finished: Timed, running: Timed) -> None:
-        """Update the bar, or print a line if a minute has passed."""
+        """Update the bar, or print a line if it is time for one."""
         if self._failed or (self._bar is None and self._clock() < self._next_line):
             return
         try:

@@ -1,11 +1,14 @@
 """The classes over time: their expected counts, the forecast that continues them, and what is refused."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 import allocore as ac
 from support.errors import refused
+from support.figure_cases import boxes, cut_texts, drawable_posterior, some_factors
 from support.forecast_cases import MONTHS, fitted, tensor, with_incomplete
 from support.handmade_posterior import posterior
 
@@ -41,6 +44,26 @@ def test_the_forecast_is_attached_to_the_last_period(post, forecast):
     assert coming[0] == drawn(figure.panels[0], "past")[-1]
     np.testing.assert_allclose(coming[1:], expected[expected["class"] == 0]["expected"])
     assert "the forecast of 2018-07 to 2018-08" in figure.caption
+
+
+@pytest.mark.parametrize("classes", [[0], [0, 1]])
+def test_the_legend_fits_into_a_figure_of_few_classes(post, forecast, classes):
+    figure = ac.figures.over_time(post, classes, forecast=forecast)
+    assert "its 90% interval" in [text for text, _ in boxes(figure)]
+    assert cut_texts(figure) == []
+
+
+def test_ticks_of_hours_stay_within_their_panels():
+    hours = tuple(f"2026-03-{2 + hour // 24:02d} {hour % 24:02d}:00" for hour in range(8, 40))
+    who, what, _ = some_factors()
+    labels = (tuple("abcdef"), tuple("xyz"), hours)
+    hourly = drawable_posterior([who, what, np.full((32, 2), 1 / 32)], labels=labels)
+    for figure in (ac.figures.over_time(hourly), ac.figures.classes(hourly)):
+        shown = [(text, box) for text, box in boxes(figure) if text in ("2 Mar 08:00", "3 Mar 15:00")]
+        assert len(shown) == 6
+        assert cut_texts(figure) == []
+        for (_, one), (_, other) in pairwise(shown):
+            assert not one.overlaps(other)
 
 
 def test_incomplete_periods_are_hollow_points_and_the_forecast_begins_before_them(post):

@@ -123,6 +123,11 @@ def test_the_table_of_nodes_can_be_sorted_and_filtered_and_leads_to_a_node(share
     seen, post = shared(tied), tied()
     page = seen.go("nodes")
     assert page.inner_text("#nav [aria-current]") == "Nodes"
+    assert seen.cut_placeholders() == []
+    kinds = "rows => rows.map(row => [...row.cells].map(each => each.className))"
+    heads, *rows = page.eval_on_selector_all(".panel:first-of-type tr", kinds)
+    assert "number" in heads
+    assert all(row == heads for row in rows), "headings of numbers stand above them"
     table = post.memberships("sender", progress=False)
     by_size = table.sort_values("expected", ascending=False, kind="stable")
     assert seen.texts(".panel >> nth=0 >> tbody td:first-child") == by_size.index.tolist()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_PANELS = 12
 _STACKED = 8
 _ACROSS = 3
-_PANEL, _LEFT, _BELOW, _LINE, _KEY = 0.85, 0.5, 0.3, 0.13, 0.22
+_PANEL, _LEFT, _BELOW, _LINE, _KEY, _MARGIN = 0.85, 0.5, 0.3, 0.13, 0.22, 0.04
 _BAND, _COMING = 0.22, style.VERMILLION
 _REST = "other classes"
 _STACK_COLOURS = (*style.COLOURS[:6], "#F0E442", "#8C6BB1")
@@ -172,7 +172,9 @@ def _wide(table: "pd.DataFrame", place: int, summary: ClassSummary, forecast: Fo
 def _panels(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes | None) -> style.Sheet:
     across = min(_ACROSS, len(chosen))
     down = -(-len(chosen) // across)
-    whole = style.WIDTH * max(across, 2) / _ACROSS if ax is None else style.inches(ax)[0]
+    first, samples = _key(summary, shown)
+    needed = max(style.WIDTH * across / _ACROSS, first + sum(map(style.sample_width, samples)))
+    whole = needed if ax is None else style.inches(ax)[0]
     wide = whole / across
     room = (wide - 0.1) * 72
     titles = [wrapped(f"{summary.number_C[place]}: {summary.names[place]}", room, style.NORMAL) for place in chosen]
@@ -182,29 +184,28 @@ def _panels(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes |
     tall = _KEY + sum(above) + down * (_PANEL + _BELOW)
     sheet = style.Sheet(style.given_or_new(ax, whole, tall))
     high = max((sheet.height - _KEY - sum(above)) / down - _BELOW, 0.1)
-    _write_key(sheet, summary, shown)
+    sheet.text(_MARGIN, _MARGIN, source_words(summary), **style.NOTE)
+    style.name_samples(sheet, first, _MARGIN, samples)
     top = _KEY
     for line, row in enumerate(rows):
         for column, title in enumerate(row):
             place, left = chosen[line * across + column], column * wide
-            sheet.text(left + 0.04, top + 0.04, "\n".join(title), gid="class name")
+            sheet.text(left + _MARGIN, top + _MARGIN, "\n".join(title), gid="class name")
             size = f"{share_words(summary, place)} of all"
-            sheet.text(left + 0.04, top + 0.04 + _LINE * len(title), size, **style.NOTE, gid="size")
+            sheet.text(left + _MARGIN, top + _MARGIN + _LINE * len(title), size, **style.NOTE, gid="size")
             panel = sheet.panel(left + _LEFT, top + above[line] + 0.06, wide - _LEFT - 0.1, high - 0.06)
             _draw_course(panel, shown, place)
         top += above[line] + high + _BELOW
     return sheet
 
 
-def _write_key(sheet: style.Sheet, summary: ClassSummary, shown: _Course) -> None:
-    source = source_words(summary)
-    sheet.text(0.04, 0.04, source, **style.NOTE)
+def _key(summary: ClassSummary, shown: _Course) -> tuple[float, list[style.Sample]]:
+    """Where the samples of the legend begin, after the source of the figure, and the samples."""
     samples = [style.Sample(f"{summary.counted}{shown.unit} by {shown.mode}", style.BLUE)]
     samples += [style.Sample("90% interval", style.BLUE, _BAND)] if shown.low_CT is not None else []
     if shown.coming_CH.size:
         samples += [style.Sample("forecast", _COMING), style.Sample("its 90% interval", _COMING, _BAND)]
-    left = 0.04 + width(source, style.SMALL) / 72 + 0.2
-    style.name_samples(sheet, left, 0.04, samples)
+    return _MARGIN + width(source_words(summary), style.SMALL) / 72 + 0.2, samples
 
 
 def _draw_course(ax: Axes, shown: _Course, place: int) -> None:
@@ -272,7 +273,7 @@ def _stacked(summary: ClassSummary, chosen: list[int], shown: _Course, ax: Axes 
     _dress(panel, shown, 5)
     panel.set_ylabel(f"{summary.counted}{shown.unit} by {shown.mode}", **style.NOTE, labelpad=3)
     note = "; paler after the dashed line: forecast" if shown.coming_CH.size else ""
-    sheet.text(0.04, 0.04, f"{source_words(summary)}{note}", **style.NOTE)
+    sheet.text(_MARGIN, _MARGIN, f"{source_words(summary)}{note}", **style.NOTE)
     top, left = _KEY + 0.1, sheet.width - names + 0.05
     for name, colour, _ in layers:
         lines = wrapped(name, room, style.SMALL)

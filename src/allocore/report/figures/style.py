@@ -83,6 +83,7 @@ _MODE_COLOURS = (VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 
 WIDTH = 7.2
 SMALL, NORMAL, LARGE = 7.0, 7.5, 9.0
+_SAMPLE = 0.2  # inches of a sample in a legend
 NOTE: dict[str, Any] = {"fontsize": SMALL, "color": GREY}
 
 _LOOK: dict[Any, Any] = {
@@ -189,8 +190,19 @@ def round_below(share: float) -> float:
 
 
 def name_ticks(ax: Axes, ticks: Sequence[tuple[int, str]]) -> None:
-    """Set ticks with words below an axis, on one baseline whatever their letters."""
+    """Set ticks with words below an axis, on one baseline whatever their letters.
+
+    If there are only two, at the ends of the axis, long words do not stick out of it.
+    """
     ax.set_xticks([place for place, _ in ticks], [text for _, text in ticks], va="baseline")
+    if len(ticks) == 2:
+        low, high = ax.get_xlim()
+        point = (high - low) / (inches(ax)[0] * 72)
+        sides: Sequence[Literal["left", "right"]] = ("left", "right")
+        for shown, (place, words), side in zip(ax.get_xticklabels(), ticks, sides, strict=True):
+            beyond = width(words, SMALL) / 2 - min(place - low, high - place) / point
+            if beyond > SMALL:
+                shown.set_horizontalalignment(side)
     ax.tick_params(axis="x", pad=SMALL + 2)
 
 
@@ -225,9 +237,8 @@ class Sample(NamedTuple):
 
 def name_samples(sheet: Sheet, left: float, top: float, samples: Sequence[Sample]) -> None:
     """Write a legend on one line: a sample and its meaning, side by side."""
-    long, gap = 0.2, 0.2
     for sample in samples:
-        ends = np.array([left, left + long / 2, left + long]) / sheet.width
+        ends = np.array([left, left + _SAMPLE / 2, left + _SAMPLE]) / sheet.width
         middle = 1.0 - (top + SMALL * 0.55 / 72) / sheet.height
         wide = 1.2 if sample.alpha == 1.0 else SMALL * 0.8
         how: dict[str, Any] = {"color": sample.colour, "alpha": sample.alpha, "linewidth": wide, "markersize": 2.5}
@@ -236,8 +247,13 @@ def name_samples(sheet: Sheet, left: float, top: float, samples: Sequence[Sample
             solid_capstyle="butt", **how,
         )  # fmt: skip
         line.set_clip_on(False)
-        sheet.text(left + long + 0.05, top, sample.words, **NOTE, gid="legend")
-        left += long + 0.05 + width(sample.words, SMALL) / 72 + gap
+        sheet.text(left + _SAMPLE + 0.05, top, sample.words, **NOTE, gid="legend")
+        left += sample_width(sample)
+
+
+def sample_width(sample: Sample) -> float:
+    """Return the room that a sample of a legend needs on its line, in inches."""
+    return _SAMPLE + 0.05 + width(sample.words, SMALL) / 72 + 0.2
 
 
 def name_chains(sheet: Sheet, chains: int, right: float, top: float) -> None:
@@ -380,7 +396,10 @@ def _name_months(starts: list[int], months: list[int], step: int) -> Ticks:
 
 
 def _day(label: str) -> str:
-    return f"{int(label[8:])} {_MONTHS[int(label[5:7]) - 1]} {label[:4]}" if len(label) == 10 else label
+    """Return "2 Mar 2026" for a day, "2 Mar 08:00" for an hour, and other labels as they are."""
+    if len(label) not in (10, 16):
+        return label
+    return f"{int(label[8:10])} {_MONTHS[int(label[5:7]) - 1]} {label[:4] if len(label) == 10 else label[11:]}"
 
 
 def fitting_ticks(labels: Sequence[str | int], room: float, size: float) -> Ticks:

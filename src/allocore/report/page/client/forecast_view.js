@@ -42,7 +42,7 @@ export function forecastView() {
           "p",
           { class: "quiet" },
           `The ${plural(classes.length, "largest class", "largest classes")}: ${given.counted} by ${mode}, `,
-          `in as many cells as were observed on average${perUnit ? ", per unit of exposure" : ""}.`,
+          `in as many cells as were observed on average${perUnit ? ", as if every weight were 1" : ""}.`,
         )
       : null,
     classes.length

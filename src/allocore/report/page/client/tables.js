@@ -91,7 +91,7 @@ export function sortableTable(rows, columns, caption, first) {
     const heads = columns.map((column, n) =>
       make(
         "th",
-        { scope: "col", "aria-sort": n === by ? (down ? "descending" : "ascending") : "none" },
+        { scope: "col", class: column.kind, "aria-sort": n === by ? (down ? "descending" : "ascending") : "none" },
         make(
           "button",
           { type: "button", class: "sorter", onclick: () => sortBy(n) },
