@@ -149,7 +149,7 @@ def test_a_job_that_raises_has_failed_as_on_this_machine(monkeypatch, tmp_path):
 @parametrize_few("on", ["executor", "this machine"], quick=1)
 def test_what_an_interrupted_comparison_lacks_is_done_wherever(alone, tmp_path, monkeypatch, on):
     warnings.simplefilter("ignore")
-    with refused_file(tmp_path / "out"):
+    with refused_file("", str(tmp_path / "out")):
         compared(executor=Faulty(loses=lambda number: number > 8), out=tmp_path / "out")
     done = len(list((tmp_path / "out" / "jobs").glob("*.json")))
     assert 0 < done < JOBS
@@ -164,7 +164,7 @@ def test_what_an_interrupted_comparison_lacks_is_done_wherever(alone, tmp_path, 
 def test_results_in_a_folder_that_nobody_named_are_kept_if_the_workers_are_gone(alone, tmp_path, monkeypatch):
     monkeypatch.setattr(compare.tempfile, "mkdtemp", lambda **_: str(tmp_path / "unnamed"))
     warnings.simplefilter("ignore")
-    with refused_file(tmp_path / "unnamed"):
+    with refused_file("", str(tmp_path / "unnamed")):
         compared(executor=Faulty(loses=lambda number: number > 8))
     assert_same(compared(executor=Faulty(), out=tmp_path / "unnamed"), alone)
 

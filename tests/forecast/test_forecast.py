@@ -364,7 +364,7 @@ def test_errors_of_a_forecast_name_the_argument(forecast):
         forecast.quantiles({}, [0.9, 0.1])
     with refused("levels", [0.0, 0.5], "above 0"):
         forecast.quantiles({}, [0.0, 0.5])
-    with refused("cells", "'2018-06'"):
+    with refused("cells", "'2018-06' in mode 'month'"):
         forecast.predict({"month": "2018-06"})
     with refused("interval", 2.0):
         forecast.evaluate(tensor(), interval=2.0)

@@ -232,7 +232,7 @@ def test_a_masked_diagonal_drops_its_counts_and_keeps_its_cells_missing():
         ("who", "who", "two or more different modes"),
         ((0, 0), (0, 0), "two or more different modes"),
         ((0, -3), (0, -3), "two or more different modes"),
-        ((0, 1), (0, 1), "the lengths are [2, 3]"),
+        ((0, 1), (0, 1), "the lengths [2, 3]"),
         ((0, 7), 7, "one of the modes"),
     ],
 )
@@ -366,7 +366,7 @@ def test_bad_input_is_refused_with_the_argument_and_the_value(change, value, rul
 
 def test_a_diagonal_of_modes_with_different_labels_is_refused():
     Y = CountTensor([[0, 1], [1, 0]], [1, 1], labels=[["USA", "RUS"], ["CHN", "USA"]])
-    with refused("modes", rule="equal labels"):
+    with refused("modes", rule="the same labels"):
         Y.mask_diagonal()
 
 
