@@ -116,9 +116,27 @@ def test_an_adjacency_matrix_takes_the_names_of_its_nodes():
     assert as_tensor(scipy.sparse.csr_matrix(np.eye(2, k=1)), labels=[["a", "b"]] * 2).labels == (("a", "b"),) * 2
 
 
+def test_a_list_of_matrices_has_one_more_mode():
+    two = [scipy.sparse.csr_array(np.eye(3, k=1, dtype=int)), scipy.sparse.csr_array(2 * np.eye(3, k=-1, dtype=int))]
+    Y = as_tensor(two, mode_names=["from", "to", "year"])
+    np.testing.assert_array_equal(Y.to_dense(), np.stack([each.toarray() for each in two], axis=-1))
+
+
+def test_a_list_of_edges_is_a_directed_graph():
+    named = [(one, two, data) for one, two, data in EDGES]
+    Y = as_tensor(named, layers=("layer", "year"))
+    assert cells(Y) == cells(as_tensor(graph_of(nx.MultiDiGraph), layers=("layer", "year")))
+    assert Y.labels[0] == ("Ada", "Eve", "Max")
+    assert cells(as_tensor([(10, 9), (10, 9), (9, 2, 3)])) == {("10", "9"): 2, ("9", "2"): 3}
+    assert as_tensor([(10, 9), (9, 2)]).labels[0] == ("2", "9", "10")
+
+
 @pytest.mark.parametrize(
     ("graph", "how", "argument", "rule"),
     [
+        ([("a", ["b"])], {}, "x", "texts or numbers"),
+        ([("a", "b", "much")], {}, "weight", "whole numbers"),
+        ([scipy.sparse.eye_array(2), scipy.sparse.eye_array(3)], {}, "x", "one shape"),
         (nx.DiGraph([("a", "b", {"weight": 0.5})]), {}, "weight", "whole numbers"),
         (nx.DiGraph([("a", "b", {"weight": -1})]), {}, "weight", "whole numbers"),
         (nx.DiGraph([("a", "b", {"weight": "two"})]), {}, "weight", "whole numbers"),

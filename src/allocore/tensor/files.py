@@ -73,16 +73,18 @@ def as_tensor(
     Parameters
     ----------
     x : CountTensor, array, graph, data frame or path-like
-        A CountTensor; a NumPy array (masked cells become missing); a SciPy sparse matrix or array; a pydata `sparse`
-        array; a pyttb `sptensor` or `tensor`; an xarray `DataArray`, whose dimensions become the names of the modes and
-        whose coordinates become labels; a data frame of `CountTensor.to_frame`; or a path. NaN is refused, because it
-        may mean zero or missing. Files may be those of `CountTensor.save`, `.npz` files of SciPy or pydata sparse or
-        with arrays `coords` and `counts`, `.npy` files with a dense array, or FROSTT `.tns` and `.tns.gz` files.
+        A CountTensor; a NumPy array (masked cells become missing); a SciPy sparse matrix or array, or a list of sparse
+        matrices, which adds a last mode; a pydata `sparse` array; a pyttb `sptensor` or `tensor`; an xarray
+        `DataArray`, whose dimensions become the names of the modes and whose coordinates become labels; a data frame of
+        `CountTensor.to_frame`; or a path. NaN is refused, because it may mean zero or missing. Files may be those of
+        `CountTensor.save`, `.npz` files of SciPy or pydata sparse or with arrays `coords` and `counts`, `.npy` files
+        with a dense array, or FROSTT `.tns` and `.tns.gz` files.
 
         Or a graph of networkx or igraph: its modes are source, target, and the `layers`. Parallel edges are summed.
         Ties are undirected if the graph is; otherwise the diagonal is missing if no node has an edge to itself. A list
         of graphs has one more mode, `graph`, and so has a dict, whose keys are its labels; a node that is not in all
-        graphs has no edges in the others.
+        graphs has no edges in the others. A list of edges is a directed graph: tuples of two nodes, and perhaps of a
+        weight or a dict of attributes.
     mode_names : sequence of str, optional
         One name per mode. By default, the names of `x`.
     labels : sequence or dict, optional
@@ -145,6 +147,8 @@ def _entries_of(x: Any) -> _Entries:
     if "scipy" in libraries and hasattr(x, "tocoo"):
         coo = x.tocoo()
         return np.stack(coo.coords), coo.data, coo.shape, None
+    if isinstance(x, list | tuple) and x and all(hasattr(each, "tocoo") and each.ndim == 2 for each in x):
+        return _from_matrices(x)
     if "sparse" in libraries and hasattr(x, "fill_value"):
         if x.fill_value != 0:
             given = Described(f"an array with the fill value {x.fill_value}")
@@ -156,6 +160,17 @@ def _entries_of(x: Any) -> _Entries:
     if "pyttb" in libraries and isinstance(getattr(x, "data", None), np.ndarray):
         return _from_array(x.data)
     raise _unknown_type(x, libraries)
+
+
+def _from_matrices(several: Sequence[Any]) -> _Entries:
+    """Sparse matrices, one for each index of a last mode."""
+    shapes = {each.shape for each in several}
+    if len(shapes) > 1:
+        raise InputError("x", Described(f"matrices of shapes {sorted(shapes)}"), "must be matrices of one shape")
+    coos = [each.tocoo() for each in several]
+    place_n = np.repeat(np.arange(len(coos)), [coo.nnz for coo in coos])
+    coords = np.stack([*np.concatenate([np.stack(coo.coords) for coo in coos], axis=1), place_n])
+    return coords, np.concatenate([coo.data for coo in coos]), (*shapes.pop(), len(coos)), None
 
 
 def _unknown_type(x: Any, libraries: set[str]) -> InputError:
@@ -171,7 +186,7 @@ def _unknown_type(x: Any, libraries: set[str]) -> InputError:
         hint = ": choose one variable of a Dataset, as in x['counts']"
     rule = (
         "must be a CountTensor, a NumPy array, a SciPy sparse array or matrix, a pydata sparse array, a pyttb sptensor "
-        f"or tensor, an xarray DataArray, a graph of networkx or igraph, or a path{hint}"
+        f"or tensor, an xarray DataArray, a graph of networkx or igraph, a list of edges, or a path{hint}"
     )
     return InputError("x", Described(f"of type {kind.__module__}.{kind.__qualname__}"), rule)
 

@@ -1,4 +1,4 @@
-"""Graphs of networkx and igraph as tensors: nodes by nodes, by what the attributes of the edges say.
+"""Graphs of networkx and igraph, and lists of edges, as tensors: nodes by nodes, by what the attributes of edges say.
 
 A graph is recognised by the module that defines its type, so neither library has to be imported. Edges with the same
 ends, layers and times are summed, as in multigraphs. Nodes are in the order of the graph, and both modes have all of
@@ -34,7 +34,9 @@ class _Graph(NamedTuple):
 
 
 def is_graph(x: object) -> bool:
-    """Return whether an object is a graph of networkx or igraph."""
+    """Return whether an object is a graph of networkx or igraph, or a list of edges."""
+    if isinstance(x, list) and x:
+        return all(isinstance(edge, tuple) and len(edge) in (2, 3) for edge in x)
     libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
     return ("networkx" in libraries and hasattr(x, "is_multigraph")) or ("igraph" in libraries and hasattr(x, "vs"))
 
@@ -101,6 +103,8 @@ def _check_no_loops(edges: Sequence[tuple[Any, ...]]) -> None:
 
 
 def _read(x: Any) -> _Graph:
+    if isinstance(x, list):
+        return _Graph(_nodes_of(x), [(one, other, _attributes(*more)) for one, other, *more in x], True, True)
     if hasattr(x, "vs"):
         named = "name" in x.vs.attributes()
         nodes = list(x.vs["name"]) if named else list(range(x.vcount()))
@@ -110,6 +114,23 @@ def _read(x: Any) -> _Graph:
     if x.is_multigraph():
         edges = ((one, other, {_KEY: key, **data}) for one, other, key, data in x.edges(keys=True, data=True))
     return _Graph(list(x.nodes), list(edges), x.is_directed(), True)
+
+
+def _nodes_of(edges: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The nodes of a list of edges, in order."""
+    try:
+        nodes = dict.fromkeys(end for edge in edges for end in edge[:2])
+    except TypeError:
+        raise InputError("x", Described("a list of edges"), "must have nodes that are texts or numbers") from None
+    place_of = {text: place for place, text in enumerate(sorted_labels(map(str, nodes)))}
+    return sorted(nodes, key=lambda node: place_of[str(node)])
+
+
+def _attributes(given: Any = None) -> Mapping[str, object]:
+    """The attributes of an edge in a list, which may be a weight alone."""
+    if isinstance(given, Mapping):
+        return given
+    return {} if given is None else {WEIGHT: given}
 
 
 def _label(name: str, edge: Sequence[Any]) -> str:
