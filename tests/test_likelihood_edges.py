@@ -8,6 +8,7 @@ import allocore as ac
 from allocore.model import joint
 from allocore.model.state import Dispersion, State
 from support.errors import refused
+from support.findings import warned
 from support.tiers import parametrize_few
 
 pytestmark = pytest.mark.jit
@@ -64,7 +65,7 @@ def check_resumed(model, data, path):
 @pytest.mark.parametrize("settings", [{}, {"dispersion_by": 1, "e0": "infer"}], ids=["one-p", "by-row"])
 def test_with_all_counts_one_the_negative_binomial_works_and_says_that_p_is_not_identified(settings):
     model = ac.AlloCore(6, **BURSTS, **CHAIN, **settings)
-    with pytest.warns(UserWarning, match="all counts are 1, so they carry no information about the dispersion p"):
+    with warned("dispersion-of-ones"):
         check(model.fit(ac.as_tensor(few())).posterior_)
 
 

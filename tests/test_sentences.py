@@ -35,6 +35,17 @@ def test_every_sentence_has_a_finding():
     assert sorted(findings._WRITERS.keys() - texts) == []
 
 
+def test_every_warning_has_a_finding():
+    plain = [
+        (path.name, node.lineno)
+        for path, nodes in syntax().items()
+        if path != SOURCE / "findings.py"
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn"
+    ]
+    assert plain == []
+
+
 TEMPLATES = {kind: text for kind, text in findings._WRITERS.items() if isinstance(text, str)}
 
 

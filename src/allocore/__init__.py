@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from allocore.errors import InputError, StoreError
     from allocore.estimators import CP, AlloCore, NNTuck, Tucker
     from allocore.events.read_events import read_events
-    from allocore.findings import Finding
+    from allocore.findings import Finding, FindingWarning
     from allocore.forecast.forecast import Forecast
     from allocore.forecast.scores import ForecastEvaluation
     from allocore.model.modes import Mode
@@ -54,6 +54,7 @@ _HOMES = {
     "Evaluation": "posterior.evaluate",
     "EventReport": "tensor.event_report",
     "Finding": "findings",
+    "FindingWarning": "findings",
     "Forecast": "forecast.forecast",
     "ForecastEvaluation": "forecast.scores",
     "HeldOut": "tensor.holdout",
@@ -99,6 +100,7 @@ __all__ = [
     "Evaluation",
     "EventReport",
     "Finding",
+    "FindingWarning",
     "Forecast",
     "ForecastEvaluation",
     "HeldOut",

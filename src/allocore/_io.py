@@ -16,7 +16,6 @@ import socket
 import stat
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import IO, Any, Self
 from filelock import FileLock, Timeout
 
 from allocore.errors import NO_VALUE, InputError, StoreError, reason_of
+from allocore.findings import Finding, warn
 
 _UNFINISHED = ".tmp"
 _CLAIM_BYTES = 10_000
@@ -250,11 +250,8 @@ class ProcessLock:
             if isinstance(error, OSError) and error.errno not in _WITHOUT_FLOCK:
                 raise
             self._become_owner()
-            warnings.warn(
-                f"{self._file.parent} is on a file system without locks: the file {self._owner.name} is used instead, "
-                "and processes on other hosts must not write there",
-                stacklevel=4,
-            )
+            where = {"folder": str(self._file.parent), "file": self._owner.name}
+            warn(Finding("no-file-locks", "caution", where), stacklevel=4)
         return self
 
     def release(self) -> None:

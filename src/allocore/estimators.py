@@ -8,7 +8,6 @@ import math
 import os
 import re
 import secrets
-import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 from allocore._io import path_of
 from allocore._memory import require_memory
 from allocore.errors import NO_VALUE, Described, InputError, check_flags, is_word, not_fitted, whole_number
-from allocore.findings import sentence
+from allocore.findings import Finding, warn
 from allocore.kernels.workers import available_threads
 from allocore.model.modes import (
     FrozenTable,
@@ -525,7 +524,7 @@ class GibbsEstimator(Estimator):
             threads_each = 1 if threads is None else whole_number("threads", threads)
             record = run_on_executor(store, executor, threads=threads_each, **how)
         if growing is not None and growing.ended is not None:
-            warnings.warn(sentence(growing.ended), stacklevel=3)
+            warn(growing.ended, stacklevel=3)
         threads = thread_number(threads if executor is None else None)
         self.posterior_ = Posterior(record, threads, folder=store.path, start=start)
         return self
@@ -666,18 +665,14 @@ def _numbers(start: "Posterior", tensor: CountTensor, progress: bool) -> "Number
 def _check_likelihood_suits(likelihood: LikelihoodName, tensor: CountTensor) -> None:
     check_counts(likelihood, tensor.max)
     if likelihood == "negative-binomial" and tensor.max == 1:
-        warnings.warn(
-            "all counts are 1, so they carry no information about the dispersion p of the negative binomial: its prior "
-            "and the zeros decide it. Use likelihood='bernoulli' for such data",
-            stacklevel=3,
-        )
+        warn(Finding("dispersion-of-ones", "caution"), stacklevel=3)
 
 
 def _ask_whether_undirected(tensor: CountTensor) -> None:
     known = () if tensor.report is None else tensor.report.findings  # read_events has asked already
     finding = None if isinstance(tensor, ShardedTensor) else undirected_finding(tensor)
     if finding is not None and finding not in known:
-        warnings.warn(sentence(finding), stacklevel=3)
+        warn(finding, stacklevel=3)
 
 
 def _as_executor(executor: object) -> Executor | None:

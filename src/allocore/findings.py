@@ -4,6 +4,7 @@ Results such as those of `diagnose` have `.findings`, a tuple, and `.sentences`,
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
@@ -37,6 +38,38 @@ class Finding:
     kind: str
     level: Level = "note"
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class FindingWarning(UserWarning):
+    """A warning with its finding, so that programs need not read its sentence.
+
+    Parameters
+    ----------
+    finding : Finding
+        What the warning is about.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import allocore as ac
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = ac.CP(2, likelihood="negative-binomial", sweeps=8, chains=1).fit(ac.load_flights().binarize())
+    >>> [each.message.finding.kind for each in caught]
+    ['dispersion-of-ones']
+    """
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding)
+        self.finding = finding
+
+    def __str__(self) -> str:
+        return sentence(self.finding)
+
+
+def warn(finding: Finding, stacklevel: int = 1) -> None:
+    """Warn of a finding, from the caller or, with a higher `stacklevel`, from where it was called."""
+    warnings.warn(FindingWarning(finding), stacklevel=stacklevel + 1)
 
 
 def sentence(finding: Finding) -> str:
@@ -87,6 +120,10 @@ _UNSCORED = {
     "on-disk": "the cells stay on disk, and the run has no held-out cells with counts",
     "no-counts": "there are no cells with counts that the model thinks possible",
 }
+_DETOURS = {
+    "not-reached": "a worker cannot reach it",
+    "not-read": "a file that a worker wrote there cannot be read here",
+}
 _SCOPES = {
     "cells": "By cell",
     "positive cells": "In cells with counts",
@@ -136,6 +173,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "labels by mode": _labels_by_mode,
     "days observed": _days_observed,
     "unscored": _UNSCORED.__getitem__,
+    "of detour": _DETOURS.__getitem__,
     "remedy": _REMEDIES.__getitem__,
     "scope": _SCOPES.__getitem__,
     "cells": _CELLS.__getitem__,
@@ -192,8 +230,34 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "months, in order and without gaps, and `{length}` sets other periods, such as weeks",
     "codes-without-words": "labels of {mode} have no words, because not all texts in {column} are clearly CAMEO codes "
     "with their zeros, such as 04 and 042",
-    "repaired-codes": "{rows:,} codes in {mode} had lost their leading zeros and were repaired",
+    "repaired-codes": "{rows:,} codes in {mode} had lost their leading zeros (014 read as a number is 14) and were "
+    "repaired",
     "lists-of-actors": "lists of actors turned {rows:,} rows into {pairs:,} pairs",
+    "weights-lost": "the weights of periods are lost, because a part was not made from events",
+    "diagonal-not-missing": "the diagonal of {modes[0]} and {modes[1]} is missing in the fitted tensor, but not in "
+    "Y_new, where its zeros count as observed: Y_new.mask_diagonal({numbers}) makes them missing",
+    # Fits
+    "dispersion-of-ones": "all counts are 1, so they carry no information about the dispersion p of the negative "
+    "binomial: its prior and the zeros decide it. Use likelihood='bernoulli' for such data",
+    "labels-in-several-seeds": "labels of {mode} are in more than one seed: {labels:first few}",
+    "restarts-stopped": "stopped: {ended} of {restarts} restarts are done; the best estimate is kept",
+    "progress-display-failed": "progress display failed and is off: {error}",
+    "kernels-not-kept": "compiled kernels cannot be kept in {folder}: {error}",
+    "task-repeated": "a task was lost and is repeated: {error}",
+    "draws-through-executor": "draws come through the executor, not through {path}: {why:of detour}",
+    # Files of runs
+    "no-file-locks": "{folder} is on a file system without locks: the file {file} is used instead, and processes on "
+    "other hosts must not write there",
+    "chain-starts-again": "{folder} has no readable checkpoint: the chain starts again",
+    "checkpoint-damaged": "{path} is damaged: continuing from the checkpoint of sweep {sweep}",
+    "other-arithmetic": "{path} was started with {differences:commas}: draws may differ in their last bits",
+    "draws-left-out": "{path} is damaged: {left_out} of {draws} draws are left out",
+    "held-out-left-out": "{path} {problem}; they are left out",
+    "statistics-lost": "{path} is damaged: some statistics ({name}) are lost",
+    "consensus-not-read": "{path} cannot be read ({problem}): the consensus is found again, and its classes may get "
+    "other numbers",
+    "numbering-not-read": "{path} cannot be read ({problem}): classes may get other numbers than in the run where this "
+    "one started",
     # Diagnosis: predictions
     "predictions-no-draws": "Maximum likelihood gives one estimate and no draws, so the error of predictions is not "
     "known, and intervals leave it out. Tucker, CP and AlloCore have draws.",
@@ -263,6 +327,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     # Surprises
     "surprising-cells": "{more:At least |}{cells:count cell} {cells:has|have} a probability of at most "
     "{threshold:.3g}. By chance, at most about {by_chance:.2g} of the {observed:,} observed cells would.",
+    "zeros-not-all-searched": "the search for surprising zeros stopped early: it may have missed zeros with a "
+    "probability of about {probability:.3g} or more",
     # Likelihood
     "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
     "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"
@@ -449,6 +515,23 @@ def _times(ratio: float) -> str:
     if ratio < 10.0:
         return f"{ratio:.1f} times"
     return f"{float(f'{ratio:.2g}'):,.0f} times" if ratio < 1e9 else "more than a billion times"
+
+
+@_writes("kernels-not-cached")
+def _kernels_not_cached(wanted: str, folder: str | None) -> str:
+    instead = f"they are cached in {folder}" if folder else "every process compiles them again, in about 10 seconds"
+    return f"compiled kernels cannot be cached in {wanted}: {instead}; set NUMBA_CACHE_DIR to a writable folder"
+
+
+@_writes("stopped")
+def _stopped(
+    draws: int, planned_draws: int, chains: int, planned_chains: int, seconds: float | None, how_to_resume: str
+) -> str:
+    why = "stopped" if seconds is None else f"max_time is over ({seconds:g} s)"
+    of_chains = f" of {plural(chains, 'chain')}" if planned_chains > 1 else ""
+    planned = f" ({planned_chains} are planned)" if chains < planned_chains else ""
+    resume = f"; {how_to_resume}" if how_to_resume else ""
+    return f"{why}: {draws} of {planned_draws} draws{of_chains}{planned} are kept{resume}"
 
 
 @_writes("out-of-time")

@@ -7,7 +7,6 @@ through `log`, which the command line can silence or format.
 
 import json
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 from allocore._text import visible
+from allocore.findings import Finding, warn
 from allocore.model.state import SweepInfo
 from allocore.storage.record import Schedule
 
@@ -330,7 +330,7 @@ class Watch:
             call(self._observer)
         except Exception as error:
             self._observer = None
-            warnings.warn(f"progress display failed and is off for this run: {error!r}", stacklevel=3)
+            warn(Finding("progress-display-failed", "caution", {"error": repr(error)}), stacklevel=3)
 
 
 class ProgressBar:

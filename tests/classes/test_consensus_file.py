@@ -1,6 +1,7 @@
 """The consensus on disk: read again, extended without new numbers for old classes, and never in the way."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import allocore as ac
 from allocore.classes import numbering as consensus_file
 from allocore.classes.numbering import FILE, number_and_save, number_classes, read_consensus
+from support.findings import warned
 from support.planted import A, B, C, D, a_class, planted_tensor, steady_run
 from support.tiers import parametrize_few
 
@@ -170,7 +172,7 @@ def test_a_damaged_file_is_told_and_found_again(stored):
     whole = (path / FILE).read_bytes()
     for damaged in (b"", whole[: len(whole) // 2], b"no archive at all"):
         (path / FILE).write_bytes(damaged)
-        with pytest.warns(UserWarning, match=r"consensus.npz cannot be read .*: the consensus is found again"):
+        with warned("consensus-not-read", path=str(path / FILE)):
             assert_same(ac.open_run(path).consensus(), found)
         assert_same(ac.open_run(path).consensus(), found)
 
@@ -219,22 +221,22 @@ def test_a_flipped_bit_ends_in_a_warning_or_in_a_consensus_never_in_a_traceback(
     post.consensus()
     whole = (path / FILE).read_bytes()
     rng = np.random.default_rng(0)
-    warned = 0
+    damaged = 0
     for place, bit in zip(rng.integers(0, len(whole), 150).tolist(), rng.integers(0, 8, 150).tolist(), strict=True):
         (path / FILE).write_bytes(flipped(whole, place, bit))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             found = read_consensus(path, post.record)
         assert (found is None) == bool(caught)
-        warned += found is None
-    assert warned > 50
+        damaged += found is None
+    assert damaged > 50
 
 
 def test_a_file_of_another_version_is_told_and_left_as_it_is(stored):
     path, post = stored
     np.savez(path / FILE, format=np.array(99))
     foreign = (path / FILE).read_bytes()
-    with pytest.warns(UserWarning, match="it has format 99, and this version reads 1"):
+    with warned("consensus-not-read", problem="it has format 99, and this version reads 1"):
         assert post.consensus().share.size
     assert (path / FILE).read_bytes() == foreign
 
@@ -302,7 +304,7 @@ def test_a_file_that_claims_more_than_a_consensus_can_be_is_not_unpacked(stored,
     monkeypatch.setattr(consensus_file, "_FEW_BYTES", 0)
     with np.load(path / FILE) as arrays:
         np.savez_compressed(path / FILE, **{**arrays, "known_profile_0": np.zeros((1000, 5000))})
-    with pytest.warns(UserWarning, match=r"cannot be read \(.* claims 40,\d+,\d+ bytes of content, but at most"):
+    with warned("consensus-not-read", problem=re.compile(r"claims 40,\d+,\d+ bytes of content, but at most").search):
         ac.open_run(path).consensus(progress=False)
 
 
@@ -325,5 +327,5 @@ def test_a_file_whose_arrays_do_not_fit_together_is_found_again(stored, name, ch
     ac.open_run(path).consensus(progress=False)
     with np.load(path / "consensus.npz") as arrays:
         np.savez_compressed(path / "consensus.npz", **{**arrays, name: change(arrays[name])})
-    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+    with warned("consensus-not-read", path=str(path / FILE)):
         ac.open_run(path).consensus(progress=False)

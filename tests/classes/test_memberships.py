@@ -8,6 +8,7 @@ import pytest
 import allocore as ac
 from allocore.classes import memberships as memberships_module
 from support.errors import refused
+from support.findings import warned
 from support.planted import SHAPE, A, B, C, D, posterior_of, shuffled, spike, steady_run
 
 MISSING = [(d, d, None) for d in range(6)] + [(5, None, None), (0, 1, 2)]
@@ -269,5 +270,5 @@ def test_tied_communities_are_found_again_in_the_folder_of_a_run(tmp_path):
     np.testing.assert_array_equal(again.summary.location_CM[:, 0], again.summary.location_CM[:, 1])
     arrays = dict(np.load(tmp_path / "run.zarr" / "consensus.npz"))
     np.savez(tmp_path / "run.zarr" / "consensus.npz", **{n: a for n, a in arrays.items() if n != "sharing_roles"})
-    with pytest.warns(UserWarning, match="found again"):
+    with warned("consensus-not-read"):
         ac.open_run(tmp_path / "run.zarr").consensus(progress=False)

@@ -11,6 +11,7 @@ import pytest
 
 import allocore as ac
 from support.command_line import as_words, assert_refused, error_of
+from support.findings import warned
 from support.tiers import parametrize_few
 
 QUICK = ("--chains", "4", "--burn-in", "1", "--draws", "1", "--thin", "1", "--seed", "3")
@@ -172,7 +173,7 @@ def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, m
     code, told, err = run("tensor", "new.csv", "--like", "old.npz", "--out", "new.npz")
     assert (code, err.count("\n")) == (0, 1)
     old, new = ac.load_tensor("old.npz"), ac.load_tensor("new.npz")
-    with pytest.warns(UserWarning, match="may be incomplete"):
+    with warned("incomplete-periods"):
         assert new == ac.read_events("new.csv", like=old)
     assert new.labels[:2] == old.labels[:2]
     error = error_of(run("tensor", "east.csv", "--like", "old.npz", "--out", "east.npz", "--json"))

@@ -22,6 +22,7 @@ from allocore.run.cluster import tasks as worker_data
 from allocore.run.cluster.tasks import DataWanted, Versions
 from support.comparison_cases import QUICK, JobsHere, named, small_tensor
 from support.errors import refused, refused_file
+from support.findings import warned
 from support.tiers import parametrize_few
 
 TENSOR = small_tensor()
@@ -109,7 +110,7 @@ def test_no_more_jobs_are_under_way_than_the_executor_has_workers(alone):
 
 
 def test_lost_jobs_are_repeated_and_change_no_score(alone):
-    with pytest.warns(UserWarning, match="the worker is gone"):
+    with warned("task-repeated", error=lambda text: "the worker is gone" in text):
         found = compared(executor=Faulty(loses=lambda number: number % 3 == 0))
     assert_same(found, alone)
 

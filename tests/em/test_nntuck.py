@@ -13,6 +13,7 @@ from allocore.progress import RestartBar, Row, TerminalBars, restart_bar
 from allocore.report.terminal import progress_line, settings_line
 from support import cases, dense_em
 from support.errors import refused
+from support.findings import warned
 
 QUICK = {"restarts": 3, "max_iter": 20, "seed": 1, "threads": 1, "progress": False}
 SMALL = np.random.default_rng(4).poisson(1.0, (4, 3, 2))
@@ -255,7 +256,7 @@ def stopping_after(iterations, monkeypatch):
 def test_ctrl_c_keeps_the_best_so_far(monkeypatch):
     stopping_after(50, monkeypatch)
     model = nntuck(restarts=10, tol=1e-15)
-    with pytest.warns(UserWarning, match="^stopped: 2 of 10 restarts are done; the best estimate is kept$"):
+    with warned("restarts-stopped", ended=2, restarts=10):
         model.fit(SMALL)
     assert model.restarts_["iterations"].tolist() == [20, 20, 10]
     assert model.log_likelihood_ == model.restarts_["log_likelihood"].max()
@@ -266,7 +267,7 @@ def test_ctrl_c_keeps_the_best_so_far(monkeypatch):
 def test_ctrl_c_in_the_first_restart_keeps_what_it_has_come_to(monkeypatch):
     stopping_after(4, monkeypatch)
     model = nntuck(tol=1e-15)
-    with pytest.warns(UserWarning, match="^stopped: 0 of 3 restarts"):
+    with warned("restarts-stopped", ended=0, restarts=3):
         model.fit(SMALL)
     assert model.n_iter_ == 4
 

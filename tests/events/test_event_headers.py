@@ -6,6 +6,7 @@ import pytest
 import allocore as ac
 from allocore.events.formats import likely_columns
 from support.errors import refused
+from support.findings import warned
 
 ROWS = ["2024-01-03,Chad,Mali,040,2", "2024-01-04,Mali,Chad,042,1", "2024-01-05,Chad,Togo,190,1"]
 HEADER = "date,source,target,code,n"
@@ -38,7 +39,7 @@ def kinds(path):
     ],
 )
 def test_a_first_line_like_those_below_is_said_to_be_data(written, lines):
-    with pytest.warns(UserWarning, match="looks like data"):
+    with warned("data-as-names"):
         assert "data-as-names" in kinds(written(*lines))
 
 

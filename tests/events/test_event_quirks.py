@@ -24,9 +24,9 @@ from support.event_files import (
     text_of,
     write,
 )
+from support.findings import warned
 from support.tiers import parametrize_few
 
-LOST = "had lost their leading zeros"
 CSV = "who,what,when\nAda,tea,2024-01-05\nMax,rice,2024-02-05\nAda,tea,2024-01-06\n"
 SALES = {("Ada", "tea", "2024-01"): 2, ("Max", "rice", "2024-02"): 1}
 
@@ -54,16 +54,17 @@ def test_a_code_that_is_text_keeps_its_zero(tmp_path):
 def test_a_code_that_lost_its_zero_is_repaired_with_a_warning(tmp_path, code, root):
     events = [("2018-01-03", "Israel", "Ukraine", code), ("2018-01-03", "Ukraine", "Israel", "190")]
     path = write(tmp_path / "a.tab", text_of(ICEWS, icews_rows(events)))
-    with pytest.warns(UserWarning, match=f"1 codes {LOST}"):
+    with warned("repaired-codes", mode="action", rows=1):
         tensor = ac.read_events(path)
     assert roots_of(tensor) == {root, "19"}
-    assert f"1 codes in action {LOST}" in str(tensor.report)
+    (finding,) = [each for each in tensor.report.findings if each.kind == "repaired-codes"]
+    assert finding.values == {"mode": "action", "rows": 1}
 
 
 @parametrize_few("kind", ["int64", "float64", "Int64"])
 def test_codes_that_are_numbers_in_a_frame_are_repaired_with_a_warning(kind):
     frame = pd.DataFrame(icews_rows()).astype({"CAMEO Code": "int64"}).astype({"CAMEO Code": kind})
-    with pytest.warns(UserWarning, match=LOST):
+    with warned("repaired-codes", mode="action"):
         tensor = ac.read_events(frame, diagonal="keep")
     assert cells(tensor) == counted()
 
@@ -72,7 +73,7 @@ def test_codes_that_are_numbers_in_one_parquet_and_text_in_another_are_both_righ
     table = pl.DataFrame(icews_rows())
     table.with_columns(pl.col("CAMEO Code").cast(pl.Int64)).write_parquet(tmp_path / "a.parquet")
     table.write_parquet(tmp_path / "b.parquet")
-    with pytest.warns(UserWarning, match=LOST):
+    with warned("repaired-codes", mode="action"):
         tensor = ac.read_events(tmp_path, diagonal="keep")
     assert cells(tensor) == counted([*EVENTS, *EVENTS])
 

@@ -9,6 +9,7 @@ import pytest
 import allocore as ac
 from allocore.tensor.count_tensor import with_parts
 from support.errors import refused
+from support.findings import warned
 
 CUT = pd.date_range("2024-01-01", "2024-03-24").strftime("%Y-%m-%d")
 AVERAGE = 365.2425 / 12
@@ -65,7 +66,7 @@ def test_more_events_are_weighed_like_those_that_they_continue():
         later = ac.read_events(table(pd.date_range("2024-04-01", "2024-04-30").strftime("%Y-%m-%d")), like=Y)
         both = ac.concat([Y, later], mode="day")
         assert both.exposures == {"day": {**Y.exposures["day"], "2024-04": pytest.approx(april)}}
-    with pytest.warns(UserWarning, match="weights of periods are lost"):
+    with warned("weights-lost"):
         ac.concat([Y, with_parts(later, report=None)], mode="day")
 
 

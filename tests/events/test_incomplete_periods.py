@@ -9,6 +9,7 @@ import pytest
 
 import allocore as ac
 from support.errors import refused
+from support.findings import warned
 
 
 def days(first, last, step=1):
@@ -71,7 +72,7 @@ def test_with_many_events_a_day_a_period_with_few_days_is_incomplete():
 
 
 def test_an_incomplete_period_is_a_finding_and_a_warning():
-    with pytest.warns(UserWarning, match="2024-03"):
+    with warned("incomplete-periods"):
         Y = ac.read_events(table(CUT), modes=["store", "item"], time="day")
     (finding,) = Y.report.findings
     assert (finding.kind, finding.level) == ("incomplete-periods", "caution")

@@ -17,6 +17,7 @@ from allocore.forecast.time_factors import bytes_of_a_path, factor_counts
 from allocore.model.likelihood import odds_of
 from allocore.tensor.count_tensor import with_parts
 from support.errors import refused
+from support.findings import warned
 from support.forecast_cases import MONTHS, NAMES, dense_rates, fitted, tensor, with_incomplete
 from support.tiers import parametrize_few
 
@@ -282,7 +283,7 @@ def heaviest_half(profile):
 @pytest.fixture(scope="module")
 def cut_off(post):
     """The forecast of a run whose last period ends early."""
-    with pytest.warns(UserWarning, match="2018-06"):
+    with warned("incomplete-past", periods={"2018-06": (12, 30)}):
         return with_incomplete(post, {"2018-06": (12, 30)}).forecast(1)
 
 
@@ -328,7 +329,7 @@ def test_an_incomplete_coming_period_is_not_scored(post):
 
 
 def test_without_a_complete_period_nothing_is_compared(post):
-    with pytest.warns(UserWarning, match="2017-07"):
+    with warned("incomplete-past", periods=dict.fromkeys(MONTHS, (3, 31))):
         forecast = with_incomplete(post, dict.fromkeys(MONTHS, (3, 31))).forecast(1)
     assert forecast.changes()["last"].isna().all()
 

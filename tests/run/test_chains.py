@@ -17,6 +17,7 @@ from allocore.run.chains import run_chains
 from allocore.storage.record import MemoryStore, Plan, Schedule
 from support.cluster_runs import until
 from support.errors import refused
+from support.findings import warned
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (4, 3, 2)))
 SPEC = Spec(3, (3, 2, 3), f0=1.0, alpha0=3.0)
@@ -96,7 +97,7 @@ def test_a_signal_lets_the_sweep_end_and_keeps_the_draws_and_the_trace_so_far(st
     whole = sampled(schedule)
     stop_at(number, which)
     kept = schedule.draws_after(number)
-    with pytest.warns(UserWarning, match=f"^stopped: {kept} of 4 draws are kept$"):
+    with warned("stopped", draws=kept, planned_draws=4, how_to_resume=""):
         record = sampled(schedule)
     assert record.core_values.shape[:2] == (1, kept)
     assert_same(draws_of(record), [array[:, :kept] for array in draws_of(whole)])
@@ -109,7 +110,7 @@ def test_chains_that_take_turns_are_kept_as_far_as_all_of_them_came(stop_at, swe
     whole = sampled(schedule, chains=3)
     stop_at(3 * (sweeps - 1) + number - sweeps + 1)
     kept = sweeps - (number - sweeps + 1 < 3)
-    with pytest.warns(UserWarning, match=f"^stopped: {kept} of 4 draws of 3 chains are kept$"):
+    with warned("stopped", draws=kept, planned_draws=4, chains=3, planned_chains=3):
         record = sampled(schedule, chains=3)
     assert_same(draws_of(record), [array[:, :kept] for array in draws_of(whole)])
     assert_same(trace_of(record), [values[:, :kept] for values in trace_of(whole)])
@@ -148,7 +149,7 @@ def test_a_run_gives_the_signals_back_as_it_found_them(stop_at, which):
     sampled(Schedule(0, 1, 1))
     assert signal.getsignal(which) is handler
     stop_at(1, which)
-    with pytest.warns(UserWarning, match="stopped"):
+    with warned("stopped", seconds=None):
         sampled(Schedule(0, 2, 1))
     assert signal.getsignal(which) is handler
 
@@ -164,7 +165,7 @@ def test_a_run_in_another_thread_leaves_the_signals_alone():
 
 def test_a_signal_while_the_observer_is_told_keeps_that_sweep_and_closes_the_observer():
     observer = Observer(0, 1)
-    with pytest.warns(UserWarning, match=r"^stopped: 1 of 5 draws are kept$"):
+    with warned("stopped", draws=1, planned_draws=5):
         record = sampled(Schedule(0, 5, 1), observer=observer)
     assert record.stats["moved"].shape == (1, 1)
     assert observer.told == [(0, 1)]
@@ -176,7 +177,7 @@ def test_a_stop_through_an_estimator_warns_where_fit_was_called_and_leaves_a_usa
     model = ac.AlloCore(
         3, burn_in=2, draws=4, thin=1, seed=1, progress=False, threads=1, chains=1, likelihood="poisson"
     )
-    with pytest.warns(UserWarning, match=r"^stopped: 3 of 4 draws are kept$") as caught:
+    with warned("stopped", draws=3, planned_draws=4) as caught:
         model.fit(TENSOR)
     assert caught[0].filename == __file__
     assert model.posterior_.core_values.shape == (1, 3, 3)

@@ -21,6 +21,7 @@ from allocore.run.cluster import chains as executors
 from allocore.run.cluster import tasks
 from allocore.run.cluster.tasks import DataWanted, Versions
 from support.errors import refused, refused_file
+from support.findings import warned
 from support.same_draws import assert_same
 from support.serial_executor import SerialExecutor
 
@@ -94,7 +95,7 @@ def test_a_worker_is_sent_the_plan_at_the_start_and_keeps_it():
 
 def test_lost_tasks_are_repeated_and_change_no_byte():
     executor = Faulty(loses=lambda number: number % 3 == 0)
-    with pytest.warns(UserWarning, match=r"^a task was lost and is repeated: ConnectionError\('the worker is gone'\)$"):
+    with warned("task-repeated", error="ConnectionError('the worker is gone')"):
         post = fitted(executor=executor)
     assert_same(post, in_one_process())
 
@@ -118,7 +119,7 @@ def test_a_run_goes_on_on_another_executor(tmp_path, monkeypatch):
                 signal.raise_signal(signal.SIGINT)
             return super().submit(function, *arguments)
 
-    with pytest.warns(UserWarning, match=r"^stopped: \d+ of 12 draws of 3 chains are kept"):
+    with warned("stopped", planned_draws=12, chains=3, planned_chains=3):
         post = fitted(executor=Interrupted(), store=path)
     assert 0 < post.core_values.shape[1] < 12
     with ThreadPoolExecutor(4) as pool:

@@ -23,6 +23,7 @@ from allocore.model.state import Dispersion, State
 from allocore.storage import zarr_format
 from allocore.storage.state_files import read_checkpoint, write_checkpoint
 from support.errors import refused, refused_file
+from support.findings import warned
 from support.same_draws import save_always
 from support.tiers import by_tier, parametrize_few
 
@@ -120,7 +121,7 @@ def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chu
     damage(file, how)
     with refused_file(path, f"is damaged: draw 4 cannot be read from posterior/{name}/1.4"):
         ac.open_run(path)
-    with pytest.warns(UserWarning, match=r"run.zarr is damaged: 1 of 6 draws are left out$"):
+    with warned("draws-left-out", path=str(path), left_out=1, draws=6):
         post = ac.open_run(path, on_error="drop")
     assert_draws(post, whole, [0, 1, 2, 3, 5])
     assert post.draw_sweeps.tolist() == [4, 6, 8, 10, 14]
@@ -147,9 +148,9 @@ def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(draw_a_chunk, h
     damage(path / "posterior" / "core_values" / "0.2.0", how)
     with refused_file(path, "draw 2 cannot be read"):
         ac.AlloCore.resume(path, draws=9, progress=False)
-    with pytest.warns(UserWarning, match="1 of 6 draws are left out"):
+    with warned("draws-left-out", left_out=1, draws=6):
         assert ac.AlloCore.resume(path, on_error="drop", progress=False).draws == 6, "told before anything was done"
-    with pytest.warns(UserWarning, match="1 of 9 draws are left out"):
+    with warned("draws-left-out", left_out=1, draws=9):
         model = ac.AlloCore.resume(path, draws=9, on_error="drop", progress=False)
     assert_draws(model.posterior_, longer, [0, 1, 3, 4, 5, 6, 7, 8])
 
@@ -167,7 +168,7 @@ def test_damaged_statistics_are_told_and_the_draws_can_be_read(run_folder, how):
     damage(run_folder / "sweep_stats" / "log_likelihood" / "1.0", how)
     with refused_file(run_folder, "statistics of sweeps 1 to 14 cannot be read from sweep_stats/log_likelihood/1.0"):
         ac.open_run(run_folder)
-    with pytest.warns(UserWarning, match=r"some statistics \(log_likelihood\) are lost$"):
+    with warned("statistics-lost", name="log_likelihood"):
         post = ac.open_run(run_folder, on_error="drop")
     assert_draws(post, in_memory(6), slice(None))
     assert np.isnan(post.stats["log_likelihood"][1]).all()
@@ -181,7 +182,7 @@ def test_on_error_must_be_known(run_folder):
 
 def test_lost_statistics_of_whole_numbers_are_not_taken_for_zeros(run_folder):
     damage(run_folder / "sweep_stats" / "classes" / "0.0", "removed")
-    with pytest.warns(UserWarning, match=r"some statistics \(classes\) are lost$"):
+    with warned("statistics-lost", name="classes"):
         post = ac.open_run(run_folder, on_error="drop")
     assert np.isnan(post.stats["classes"][0]).all()
     assert (post.stats["classes"][1] > 0).all()
@@ -192,7 +193,7 @@ def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run_folder, how):
     """All six draws share a chunk, and the next three would too: they are left out together."""
     damage(run_folder / "posterior" / "factors_who" / "1.0.0.0", how)
     longer = in_memory(9)
-    with pytest.warns(UserWarning, match="9 of 9 draws are left out"):
+    with warned("draws-left-out", left_out=9, draws=9):
         ac.AlloCore.resume(run_folder, draws=9, on_error="drop", progress=False)
     with refused_file(run_folder, "cannot be read from posterior/factors_who/1.0.0.0"):
         ac.open_run(run_folder)
@@ -210,8 +211,7 @@ def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run_folde
     if how == "removed":
         model = ac.AlloCore.resume(run_folder, draws=8, progress=False)
     else:
-        rule = r"000000014.npz is damaged: continuing from the checkpoint of sweep 13$"
-        with pytest.warns(UserWarning, match=rule):
+        with warned("checkpoint-damaged", path=str(run_folder / "checkpoints" / "1" / "000000014.npz"), sweep=13):
             model = ac.AlloCore.resume(run_folder, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
 
@@ -221,7 +221,7 @@ def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_sam
     longer = in_memory(8)
     for file in (run_folder / "checkpoints" / "0").iterdir():
         damage(file, how)
-    with pytest.warns(UserWarning, match=r"0 has no readable checkpoint: the chain starts again$"):
+    with warned("chain-starts-again", folder=str(run_folder / "checkpoints" / "0")):
         model = ac.AlloCore.resume(run_folder, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
 
@@ -229,7 +229,7 @@ def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_sam
 def test_damaged_checkpoints_are_put_aside_so_that_a_chain_that_begins_anew_keeps_its_own(run_folder):
     for file in (run_folder / "checkpoints" / "0").iterdir():
         damage(file, "zeroed")
-    with pytest.warns(UserWarning, match="the chain starts again"):
+    with warned("chain-starts-again"):
         ac.AlloCore.resume(run_folder, draws=8, progress=False)
     assert sorted(os.listdir(run_folder / "checkpoints" / "0"))[-1] == "000000018.npz"
     ac.AlloCore.resume(run_folder, draws=9, progress=False)
@@ -359,15 +359,15 @@ def test_another_release_with_the_same_sampler_version_continues_a_run(run_folde
 
 def test_another_version_of_a_numeric_package_is_warned_of(run_folder):
     rewrite(run_folder, packages=json.dumps({"numba": "0.1", "numpy": version("numpy")}))
-    with pytest.warns(UserWarning, match=r"was started with numba 0.1 \(now .*\): draws may differ in their"):
+    with warned("other-arithmetic", differences=lambda found: found[0].startswith("numba 0.1 (now ")):
         model = ac.AlloCore.resume(run_folder, progress=False)
     assert_draws(model.posterior_, in_memory(6), slice(None))
 
 
 def test_arithmetic_that_rounds_otherwise_is_warned_of(run_folder):
     rewrite(run_folder, rounding="0123456789abcdef")
-    words = r"was started with arithmetic that rounds as 0123456789abcdef \(now \w{16}\): draws may differ in"
-    with pytest.warns(UserWarning, match=words):
+    difference = f"arithmetic that rounds as 0123456789abcdef (now {rounding()})"
+    with warned("other-arithmetic", differences=[difference]):
         model = ac.AlloCore.resume(run_folder, progress=False)
     assert_draws(model.posterior_, in_memory(6), slice(None))
 

@@ -16,6 +16,7 @@ from allocore.run import chains as chains_module
 from allocore.storage.record import Growth, Plan, Schedule, planned
 from allocore.storage.run_reader import read_plan
 from support.errors import refused
+from support.findings import warned
 from support.same_draws import assert_same
 
 Y = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
@@ -192,7 +193,7 @@ def test_no_round_begins_that_does_not_fit_into_memory(few, monkeypatch):
         return ""
 
     monkeypatch.setattr("allocore.run.memory.check_memory", check)
-    with pytest.warns(UserWarning, match="memory for 4 chains"):
+    with warned("out-of-memory", chains=4):
         model = ac.AlloCore(**SETTINGS).fit(Y)
     assert model.posterior_.stats["moved"].shape == (2, 16)
 
@@ -201,7 +202,7 @@ def test_a_time_limit_that_ends_the_growth_is_reported_and_the_run_resumes(few, 
     path = tmp_path / "run.zarr"
     with monkeypatch.context() as patch:
         patch.setattr(Growing, "_too_long", lambda *_: True)
-        with pytest.warns(UserWarning, match="60 s"):
+        with warned("out-of-time", seconds=60):
             ac.AlloCore(**SETTINGS, store=path, max_time=60).fit(Y)
     assert ac.open_run(path).stats["moved"].shape == (2, 8)
     assert_same(ac.AlloCore.resume(path, progress=False, max_time=600).posterior_, fixed)
@@ -219,7 +220,7 @@ def test_a_time_limit_within_a_round_keeps_its_draws(monkeypatch):
     """The clock of the chains goes one second a look."""
     clock = iter(np.arange(1.0, 1e6))
     monkeypatch.setattr(chains_module, "monotonic", lambda: next(clock))
-    with pytest.warns(UserWarning, match="max_time"):
+    with warned("stopped", seconds=900):
         model = ac.AlloCore(3, sweeps=400, chains=2, seed=3, max_time=900, threads=1, progress=False).fit(Y)
     assert 0 < model.posterior_.core_values.shape[1] < 25
     assert not model.posterior_.finished

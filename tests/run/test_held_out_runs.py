@@ -10,6 +10,7 @@ import xarray as xr
 import allocore as ac
 from allocore.storage.record import Plan, Schedule
 from support.errors import refused, refused_file
+from support.findings import warned
 
 Y = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)), mode_names=["who", "what", "when"])
 SPLIT = ac.hold_out(Y, 0.2, along="what", seed=1)
@@ -58,7 +59,7 @@ def test_a_stored_run_has_them_and_so_has_one_that_is_saved_or_made_longer(run_f
 def test_a_run_that_is_stopped_keeps_them(tmp_path, stop_at):
     path = tmp_path / "run.zarr"
     stop_at(9)
-    with pytest.warns(UserWarning, match="stopped"):
+    with warned("stopped"):
         ac.CP(3, store=path, **SETTINGS, threads=1).fit(SPLIT)
     assert_held_out(ac.open_run(path))
     assert_held_out(ac.CP.resume(path, progress=False).posterior_)
@@ -122,11 +123,11 @@ def test_damage_is_named_and_the_rest_can_be_read(run_folder, core_values, how):
     for read in (ac.open_run, ac.CP.resume):
         with refused_file(run_folder, problem):
             read(run_folder)
-    with pytest.warns(UserWarning, match=problem):
+    with warned("held-out-left-out", path=str(run_folder), problem=lambda text: text.startswith(problem)):
         post = ac.open_run(run_folder, on_error="drop")
     assert post.held_out is None
     np.testing.assert_array_equal(post.core_values, core_values)
-    with pytest.warns(UserWarning, match=problem):
+    with warned("held-out-left-out", path=str(run_folder), problem=lambda text: text.startswith(problem)):
         longer = ac.CP.resume(run_folder, draws=7, on_error="drop", progress=False).posterior_
     assert longer.core_values.shape[1] == 7
 

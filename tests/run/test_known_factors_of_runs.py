@@ -13,6 +13,7 @@ from allocore.classes.consensus import _known as known_factors
 from allocore.model.known import KnownFactors
 from allocore.model.spec import Spec
 from support.errors import refused
+from support.findings import warned
 
 SHORT = {"burn_in": 8, "draws": 4, "thin": 1, "chains": 2, "seed": 1, "threads": 1, "progress": False}
 SEEDS = {"talks": ["meet", "consult"], "violence": ["fight"]}
@@ -240,7 +241,7 @@ def test_everything_frozen_is_refused():
 
 
 def test_a_label_in_two_seeds_is_allowed_and_said():
-    with pytest.warns(UserWarning, match="fight"):
+    with warned("labels-in-several-seeds", mode="action", labels=["fight"]):
         post = fit({"action": ac.Mode(seeds={"war": "fight", "unrest": ["fight", "protest"]})}, draws=1, chains=1)
     assert post.record.spec.known_in(1).seeds == ((3,), (3, 4))
 

@@ -12,6 +12,7 @@ from allocore.model.state import Dispersion, State
 from allocore.storage import zarr_format
 from allocore.storage.state_files import read_checkpoint, write_checkpoint
 from support.errors import refused_file
+from support.findings import warned
 from support.same_draws import arrays_of, assert_same, kill_and_resume, save_always
 from support.tiers import by_tier
 
@@ -42,7 +43,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_bytes_of_one_that_is_not(tmp_path,
         with pytest.raises(KeyboardInterrupt, match="continue with"):
             fitted(name, store=path, threads=1)
     else:
-        with pytest.warns(UserWarning, match="stopped: . of 4 draws"):
+        with warned("stopped", planned_draws=4):
             fitted(name, store=path, threads=1)
     resumed = type(MODELS[name][0]).resume(path, threads=3, progress=False)
     assert_same(resumed.posterior_, whole)
@@ -109,7 +110,7 @@ def test_a_damaged_draw_is_named_and_all_others_can_be_read(stored, name):
     file.write_bytes(file.read_bytes()[:-3])
     with refused_file(path, f"draw 2 cannot be read from posterior/{name}/1.2"):
         ac.open_run(path)
-    with pytest.warns(UserWarning, match="1 of 4 draws are left out"):
+    with warned("draws-left-out", left_out=1, draws=4):
         post = ac.open_run(path, on_error="drop")
     for mine, theirs in zip(post.record.draw_arrays, whole.record.draw_arrays, strict=True):
         assert mine.tobytes() == theirs[:, [0, 1, 3]].tobytes()
@@ -125,8 +126,8 @@ def test_damaged_checkpoints_lead_to_the_same_draws(stored):
     for file in (path / "checkpoints" / "0").iterdir():
         file.write_bytes(bytes(100))
     with (
-        pytest.warns(UserWarning, match="is damaged: continuing from the checkpoint"),
-        pytest.warns(UserWarning, match="the chain starts again"),
+        warned("checkpoint-damaged"),
+        warned("chain-starts-again"),
     ):
         model = ac.AlloCore.resume(path, draws=7, progress=False)
     assert_same(model.posterior_, fitted("bursts", draws=7).posterior_)

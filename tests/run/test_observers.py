@@ -19,6 +19,7 @@ from allocore.model.state import SweepInfo
 from allocore.progress import ProgressBar, TerminalBars, Watch, chain_rows, progress_bar
 from allocore.run.chains import run_chains
 from allocore.storage.record import MemoryStore, Plan, Schedule
+from support.findings import warned
 
 INFO = SweepInfo(log_likelihood=-12345.6, classes=17, factors=(3, 4), moved=0.125)
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (4, 3, 2)))
@@ -113,9 +114,7 @@ def test_an_observer_that_raises_is_let_go_with_a_warning_and_never_called_again
     clock, listener = Clock(), Listener(fails_at=(0, 2))
     watch = Watch(listener, seconds=0.0, clock=clock)
     watch.sweep_done(0, 1, INFO, last=False)
-    with pytest.warns(
-        UserWarning, match=r"^progress display failed and is off for this run: RuntimeError\('no ink'\)$"
-    ):
+    with warned("progress-display-failed", error="RuntimeError('no ink')"):
         watch.sweep_done(0, 2, INFO, last=False)
     watch.sweep_done(0, 3, INFO, last=True)
     watch.close()
@@ -135,7 +134,7 @@ def test_a_run_tells_its_observer_of_the_first_and_the_last_sweeps_and_of_its_en
 @pytest.mark.parametrize("broken", [{"fails_at": (0, 1)}, {"fails_at": (1, 4)}, {"fails_on_close": True}], ids=str)
 def test_a_run_with_a_broken_observer_gives_the_draws_of_a_run_without_one(broken):
     expected = sampled(None)
-    with pytest.warns(UserWarning, match="progress display failed"):
+    with warned("progress-display-failed"):
         record = sampled(Listener(**broken))
     assert record.core_values.tobytes() == expected.core_values.tobytes()
     assert record.core_locations.tobytes() == expected.core_locations.tobytes()

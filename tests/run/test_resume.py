@@ -1,5 +1,6 @@
 """A run goes on where it was left: to the same bytes, after any end, to any length."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import allocore as ac
 from allocore.run import chains as chains_module
 from support.errors import refused, refused_file
+from support.findings import warned
 from support.same_draws import assert_same, kill_and_resume, save_always
 from support.tiers import by_tier, parametrize_few
 
@@ -81,7 +83,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_bytes_of_one_that_is_not(tmp_path,
         with pytest.raises(KeyboardInterrupt, match=how):
             model_like(model, store=path, threads=1).fit(TENSOR)
     else:
-        with pytest.warns(UserWarning, match=f"^stopped: . of 4 draws of 2 chains are kept; {how}"):
+        with warned("stopped", planned_draws=4, chains=2, how_to_resume=re.compile(how).match):
             part = model_like(model, store=path, threads=1).fit(TENSOR).posterior_
         assert not part.finished
     resumed = type(model).resume(path, progress=False)
@@ -115,7 +117,7 @@ def test_a_finished_run_can_be_made_longer_to_the_bytes_of_a_long_one(finished_c
 def test_a_longer_run_that_is_stopped_keeps_its_new_length(finished_copy, stop_at):
     path, longer = finished_copy(0), whole_run(0, 9)
     stop_at(3)
-    with pytest.warns(UserWarning, match="stopped: 4 of 9 draws"):
+    with warned("stopped", draws=4, planned_draws=9):
         ac.AlloCore.resume(path, draws=9, threads=1, progress=False)
     assert_same(ac.AlloCore.resume(path, progress=False).posterior_, longer)
 
@@ -147,7 +149,7 @@ def test_a_run_with_later_sweeps_has_the_bytes_of_one_that_had_them_from_the_sta
 def test_a_run_with_later_sweeps_that_is_stopped_goes_on_to_the_same_bytes(finished_copy, stop_at, stop_in, again):
     path = finished_copy(0)
     stop_at(stop_in)
-    ends = pytest.raises(KeyboardInterrupt) if stop_in == 3 else pytest.warns(UserWarning, match="stopped: 3 of 4")
+    ends = pytest.raises(KeyboardInterrupt) if stop_in == 3 else warned("stopped", draws=3, planned_draws=4)
     with ends:
         ac.AlloCore.resume(path, sweeps=23, threads=1, progress=False)
     assert_same(ac.AlloCore.resume(path, progress=False, **again).posterior_, later_run())

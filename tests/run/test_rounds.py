@@ -18,6 +18,7 @@ from allocore.storage.record import MemoryStore, Plan, Schedule
 from allocore.storage.run_reader import stored_sizes
 from allocore.storage.run_writer import ZarrStore
 from support.errors import refused, refused_file
+from support.findings import warned
 from support.same_draws import kill_and_resume, save_always
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
@@ -114,7 +115,7 @@ def stop_at_sweep(monkeypatch, sweep, chain=0):
 
 def test_a_round_in_memory_that_is_stopped_before_its_first_draw_leaves_the_draws_before(monkeypatch):
     stop_at_sweep(monkeypatch, 7)
-    with pytest.warns(UserWarning, match="stopped"):
+    with warned("stopped"):
         assert_same(in_memory(PLAN, next_round), in_memory(PLAN))
 
 
@@ -122,7 +123,7 @@ def test_a_round_on_disk_that_is_stopped_goes_on_when_it_is_resumed(tmp_path, mo
     path = tmp_path / "run.zarr"
     with monkeypatch.context() as patch:
         stop_at_sweep(patch, 9)
-        with pytest.warns(UserWarning, match="stopped"):
+        with warned("stopped"):
             record = run_chains(ZarrStore.create(path, PLAN), threads=1, next_round=next_round)
     assert record.core_values.shape[:2] == (2, 1)
     assert_same(run_chains(ZarrStore.reopen(path), threads=2, next_round=next_round), from_the_start)
@@ -133,7 +134,7 @@ def test_a_run_whose_new_chains_were_interrupted_is_not_finished(tmp_path, monke
     ac.CP(3, chains=2, store=path, **settings).fit(TENSOR)
     with monkeypatch.context() as patch:
         stop_at_sweep(patch, 3, chain=2)
-        with pytest.warns(UserWarning, match="stopped"):
+        with warned("stopped"):
             post = ac.CP.resume(path, chains=4, threads=1, progress=False).posterior_
     assert (post.core_values.shape[0], post.record.planned_chains, post.finished) == (2, 4, False)
     assert not ac.open_run(path).finished

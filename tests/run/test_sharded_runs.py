@@ -20,6 +20,7 @@ from allocore.run.cluster.tasks import Versions
 from allocore.tensor import sharded as sharded_tensor
 from allocore.tensor.shards import ShardFiles
 from support.errors import refused, refused_file
+from support.findings import warned
 from support.same_draws import assert_same
 from support.serial_executor import SerialExecutor
 
@@ -176,7 +177,7 @@ def test_lost_tasks_are_repeated_and_change_no_byte(sharded):
         if number % 3 == 0:
             raise ConnectionError("the worker is gone")
 
-    with pytest.warns(UserWarning, match="^a task was lost and is repeated: "):
+    with warned("task-repeated"):
         post = fitted(sharded, executor=Crew(3, lose))
     assert_same(post, in_memory())
 
@@ -252,7 +253,7 @@ def test_if_all_tasks_are_lost_the_run_stops_with_a_sentence_and_can_be_resumed(
 
     path = tmp_path / "run.zarr"
     with (
-        pytest.warns(UserWarning, match="^a task was lost"),
+        warned("task-repeated"),
         refused_file("", "11 tasks failed in a row, "),
     ):
         fitted(sharded, executor=Crew(3, lose), store=path)

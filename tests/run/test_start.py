@@ -12,6 +12,7 @@ import allocore as ac
 from allocore.errors import NO_VALUE
 from allocore.run.chains import start_states
 from support.errors import refused, refused_file
+from support.findings import warned
 from support.same_draws import assert_same, assert_same_run
 from support.tiers import parametrize_few
 
@@ -158,7 +159,7 @@ def test_a_refit_whose_newer_checkpoints_are_damaged_begins_again_at_its_start(e
         assert len(newer) == 2
         for file in newer:
             file.write_bytes(b"damaged")
-    with pytest.warns(UserWarning, match=r"is damaged: continuing from the checkpoint of sweep 0"):
+    with warned("checkpoint-damaged", sweep=0):
         longer = ac.AlloCore.resume(path, draws=6, progress=False).posterior_
     assert_same(longer, whole)
 

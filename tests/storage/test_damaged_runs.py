@@ -11,6 +11,7 @@ import pytest
 import allocore as ac
 from support.damages import copy_of, damage_run
 from support.errors import refused_file
+from support.findings import warned
 
 TENSOR = ac.CountTensor(
     *np.unique(np.random.default_rng(5).integers(0, [[6], [5], [4]], (3, 200)), axis=1, return_counts=True),
@@ -179,6 +180,6 @@ def test_a_checkpoint_with_a_location_outside_the_core_is_put_aside(run_folder):
             parts = dict(arrays)
         parts["subs_QM"][0, 0] = 10**6
         np.savez(file, **parts)
-    with pytest.warns(UserWarning, match="the chain starts again"):
+    with warned("chain-starts-again"):
         ac.AlloCore.resume(run_folder, progress=False)
     assert len(list((run_folder / "checkpoints" / "0").glob("*.damaged"))) >= 1

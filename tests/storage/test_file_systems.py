@@ -15,6 +15,7 @@ import allocore as ac
 from allocore._io import ProcessLock
 from allocore.storage.run_writer import ZarrStore, is_being_written
 from support.errors import refused_file
+from support.findings import warned
 
 TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3))
 SETTINGS = {"burn_in": 0, "draws": 3, "thin": 1, "seed": 1, "progress": False, "chains": 1}
@@ -37,7 +38,7 @@ def no_flock(request, monkeypatch):
 
 def test_a_run_is_written_read_and_continued_where_there_are_no_locks(tmp_path, no_flock):
     path = tmp_path / "run.zarr"
-    with pytest.warns(UserWarning, match=r"run.zarr is on a file system without locks: the file lock.owner"):
+    with warned("no-file-locks", folder=str(path), file="lock.owner"):
         ac.CP(2, store=path, **SETTINGS).fit(TENSOR)
     assert not (path / "lock.owner").exists()
     assert ac.CP.resume(path, draws=4, progress=False).posterior_.core_values.shape == (1, 4, 2)

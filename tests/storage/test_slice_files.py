@@ -12,13 +12,13 @@ import allocore as ac
 from allocore.run.cluster import chains as executors
 from allocore.run.cluster import tasks
 from allocore.storage.state_files import open_slices
+from support.findings import warned
 from support.same_draws import assert_same
 from support.tiers import parametrize_few
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 6, "thin": 2, "chains": 2, "seed": 11, "progress": False}
 SETTINGS |= {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"}
-TOLD = r"^draws come through the executor, not through .*run.zarr: "
 
 
 def fitted(**settings):
@@ -75,7 +75,7 @@ def test_a_worker_that_does_not_reach_the_run_sends_its_draws_and_the_user_is_to
         return wanted._replace(folder=wanted.folder._replace(**changed))
 
     (tmp_path / "another folder").mkdir()
-    with pytest.warns(UserWarning, match=f"{TOLD}a worker cannot reach it$") as told:
+    with warned("draws-through-executor", why="not-reached") as told:
         post = fitted(executor=Watched(asked=elsewhere), store=tmp_path / "run.zarr")
     assert len(told) == 1
     assert_same(post, alone)
@@ -88,7 +88,7 @@ def test_a_worker_that_may_not_write_sends_its_draws(tmp_path, alone):
         os.chmod(wanted.folder.folder, 0o500)
         return wanted
 
-    with pytest.warns(UserWarning, match=f"{TOLD}a worker cannot reach it$"):
+    with warned("draws-through-executor", why="not-reached"):
         assert_same(fitted(executor=Watched(asked=locked), store=tmp_path / "run.zarr"), alone)
 
 
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_not_believed_and_its_slice_is_made_again(
             if content is not None:
                 path.write_bytes(content)
 
-    with pytest.warns(UserWarning, match=f"{TOLD}a file that a worker wrote there cannot be read here$") as told:
+    with warned("draws-through-executor", why="not-read") as told:
         post = fitted(executor=Watched(answered=damage), store=tmp_path / "run.zarr")
     assert (len(told), len(damaged)) == (1, 1)
     assert_same(post, alone)
@@ -123,7 +123,7 @@ def test_a_slice_of_another_run_is_not_taken(tmp_path, alone):
         for path in (tmp_path / "run.zarr" / "slices").glob("0-1-5.npz"):
             path.write_bytes(kept[0])
 
-    with pytest.warns(UserWarning, match="cannot be read here$"):
+    with warned("draws-through-executor", why="not-read"):
         post = fitted(executor=Watched(answered=put_in_place), store=tmp_path / "run.zarr")
     assert_same(post, alone)
 

@@ -18,6 +18,7 @@ from allocore.storage.run_reader import stored_tree
 from allocore.storage.run_writer import ZarrStore
 from allocore.storage.zarr_format import FLOAT, WHOLE, Growing
 from support.errors import refused_file
+from support.findings import warned
 from support.same_draws import save_always
 
 LABELS = [["Ada", "Zoë", "Bo", "日"], None, ["2001", "2002"]]
@@ -265,7 +266,7 @@ def test_going_on_from_an_older_checkpoint_takes_no_draw_from_readers(tmp_path, 
     path = tmp_path / "run.zarr"
     ac.CP(2, burn_in=0, draws=5, thin=1, seed=1, store=path, progress=False, chains=1).fit(TENSOR)
     (path / "checkpoints" / "0" / "000000005.npz").write_bytes(b"")
-    with pytest.warns(UserWarning, match="of sweep 4$"):
+    with warned("checkpoint-damaged", sweep=4):
         store = ZarrStore.reopen(path)
     with store:
         assert store.resume_point(0)[0] == 4

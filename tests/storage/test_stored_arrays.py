@@ -11,6 +11,7 @@ import allocore as ac
 from allocore.storage import run_reader, zarr_format
 from allocore.storage.lazy_array import StoredArray
 from support.errors import refused, refused_file
+from support.findings import warned
 from support.tiers import parametrize_few
 
 RNG = np.random.default_rng(5)
@@ -183,7 +184,7 @@ def test_damaged_draws_of_a_large_run_are_told_when_it_is_opened_or_left_out(cop
     (path / "posterior" / "factors_who" / "1.1.0.0").write_bytes(b"")
     with refused_file(path, "draws 4 to 7 cannot be read"):
         ac.open_run(path)
-    with pytest.warns(UserWarning, match="4 of 10 draws are left out"):
+    with warned("draws-left-out", path=str(path), left_out=4, draws=10):
         post = ac.open_run(path, on_error="drop")
     assert isinstance(post.factors[0], StoredArray)
     np.testing.assert_array_equal(post.factors[0], whole[:, [0, 1, 2, 3, 8, 9]])

@@ -16,6 +16,7 @@ from allocore._zarr import encode
 from allocore.storage.run_reader import stored_tree
 from support.damages import copy_of
 from support.errors import refused, refused_file
+from support.findings import warned
 
 TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3), mode_names=["who", "what"], labels=[["a", "b"], ["x", "y", "z"]])
 SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False, "chains": 1}
@@ -98,7 +99,7 @@ def archive_of_pickles(file, names, target):
 def test_a_checkpoint_of_pickles_is_put_aside_and_nothing_is_unpickled(run_folder, tmp_path):
     for file in (run_folder / "checkpoints" / "0").iterdir():
         archive_of_pickles(file, ["sweep", "log_core_Q", "subs_QM", "used_0", "log_phi_0"], tmp_path / "trap")
-    with pytest.warns(UserWarning, match="has no readable checkpoint: the chain starts again"):
+    with warned("chain-starts-again", folder=str(run_folder / "checkpoints" / "0")):
         ac.AlloCore.resume(run_folder, progress=False)
     assert not (tmp_path / "trap").exists()
 
@@ -108,13 +109,13 @@ def test_a_checkpoint_that_unpacks_to_much_more_than_its_size_is_put_aside(run_f
         with np.load(file) as arrays:
             parts = dict(arrays)
         np.savez_compressed(file, **parts, bomb=np.zeros(10**7))
-    with pytest.warns(UserWarning, match="the chain starts again"):
+    with warned("chain-starts-again"):
         ac.AlloCore.resume(run_folder, progress=False)
 
 
 def test_a_numbering_of_pickles_is_not_taken_and_nothing_is_unpickled(run_folder, tmp_path):
     archive_of_pickles(run_folder / "numbering.npz", ["format", "number", "known_number"], tmp_path / "trap")
-    with pytest.warns(UserWarning, match="numbering.npz cannot be read"):
+    with warned("numbering-not-read", path=str(run_folder / "numbering.npz")):
         ac.open_run(run_folder)
     assert not (tmp_path / "trap").exists()
 
@@ -122,7 +123,7 @@ def test_a_numbering_of_pickles_is_not_taken_and_nothing_is_unpickled(run_folder
 def test_a_consensus_of_pickles_is_found_again_and_nothing_is_unpickled(run_folder, tmp_path):
     ac.open_run(run_folder).consensus(progress=False)
     archive_of_pickles(run_folder / "consensus.npz", ["format", "run", "number"], tmp_path / "trap")
-    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+    with warned("consensus-not-read", path=str(run_folder / "consensus.npz")):
         ac.open_run(run_folder).consensus(progress=False)
     assert not (tmp_path / "trap").exists()
 
@@ -220,7 +221,7 @@ def test_what_is_no_file_of_the_run_is_refused_at_once(run_folder, tmp_path, nam
 def test_a_consensus_that_is_no_file_of_the_run_is_found_again(run_folder, tmp_path, what):
     ac.open_run(run_folder).consensus(progress=False)
     put_in_place(run_folder / "consensus.npz", what, tmp_path / "outside")
-    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+    with warned("consensus-not-read", path=str(run_folder / "consensus.npz")):
         ac.open_run(run_folder).consensus(progress=False)
     assert not (run_folder / "consensus.npz").is_symlink()
     assert (run_folder / "consensus.npz").stat().st_size < 10**6
@@ -230,7 +231,7 @@ def test_a_consensus_that_is_no_file_of_the_run_is_found_again(run_folder, tmp_p
 def test_a_checkpoint_that_is_no_file_of_the_run_is_put_aside(run_folder, tmp_path, what):
     for place, file in enumerate((run_folder / "checkpoints" / "0").iterdir()):
         put_in_place(file, what, tmp_path / str(place))
-    with pytest.warns(UserWarning, match="has no readable checkpoint: the chain starts again"):
+    with warned("chain-starts-again", folder=str(run_folder / "checkpoints" / "0")):
         ac.AlloCore.resume(run_folder, progress=False)
 
 
@@ -268,7 +269,7 @@ def test_a_consensus_with_impossible_values_is_found_again(run_folder, name, val
     if name == "known_profile_0" and not np.isinf(value):
         value = -1.0
     np.savez_compressed(run_folder / "consensus.npz", **{**parts, name: damaged(parts[name], value)})
-    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+    with warned("consensus-not-read", path=str(run_folder / "consensus.npz")):
         found = ac.open_run(run_folder).consensus(progress=False).classes()
     assert found.equals(expected)
 
@@ -280,5 +281,5 @@ def test_a_consensus_with_impossible_numbers_is_found_again(run_folder, number):
         parts = dict(arrays)
     changed = {name: np.full(len(parts[name]), number) for name in ("number", "known_number")}
     np.savez_compressed(run_folder / "consensus.npz", **{**parts, **changed})
-    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+    with warned("consensus-not-read", path=str(run_folder / "consensus.npz")):
         assert ac.open_run(run_folder).consensus(progress=False).classes().equals(expected)

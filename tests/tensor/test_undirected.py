@@ -4,11 +4,11 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import allocore as ac
 from allocore.tensor.count_tensor import both_directions, cells_of, undirected_finding
 from support.errors import refused
+from support.findings import warned
 
 PEOPLE = ["Ada", "Bo", "Cy", "Di", "Ed"]
 NAMES = ("one", "month", "other")
@@ -183,7 +183,7 @@ def test_a_note_asks_whether_ties_are_undirected():
     for tensor, kind in ((above, "ties-in-one-direction"), (tensor_of(SYMMETRIC), "symmetric-ties")):
         finding = undirected_finding(tensor)
         assert (finding.kind, finding.values["modes"]) == (kind, ["one", "other"])
-        with pytest.warns(UserWarning, match="undirected"):
+        with warned(kind):
             ac.CP(1, sweeps=2, chains=1, likelihood="poisson", progress=False).fit(tensor)
     assert undirected_finding(Y) is None
     assert undirected_finding(tensor_of(np.random.default_rng(3).poisson(1.2, (5, 3, 5)))) is None
@@ -217,7 +217,7 @@ def test_events_are_counted_in_pairs_in_memory_and_on_disk(tmp_path):
 
 def test_a_report_asks_whether_ties_are_undirected():
     table = contacts()
-    with pytest.warns(UserWarning, match="undirected"):
+    with warned("ties-in-one-direction"):
         found = ac.read_events(table[table["one"] < table["other"]], **READING, shared_modes=ENDS)
     assert found.report.findings[-1].kind == "ties-in-one-direction"
 

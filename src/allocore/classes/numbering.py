@@ -25,6 +25,7 @@ from allocore._io import ProcessLock, open_inside, replacing
 from allocore.classes.estimates import Estimates
 from allocore.classes.matching import HOLDS, directions, match_similar, similarities, unit_profiles
 from allocore.classes.names import names_of
+from allocore.findings import Finding, warn
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.storage.record import Record
 from allocore.tensor.files import read_npz
@@ -267,7 +268,7 @@ def _arrays(numbers: Numbers) -> dict[str, Any]:
 def read_consensus(folder: Path, record: Record) -> Saved | None:
     """Return the consensus that is saved with a run; None if there is none that can be read."""
     path = folder / FILE
-    with _warning_of_damage(path, "the consensus is found again, and its classes may get other numbers"):
+    with _warning_of_damage(path, "consensus-not-read"):
         if path.exists():
             arrays = _read(path, record)
             found, numbers = Estimates.read(arrays, record.tensor.shape), _numbers(arrays, record)
@@ -284,7 +285,7 @@ def read_consensus(folder: Path, record: Record) -> Saved | None:
 def read_start(folder: Path, record: Record) -> Numbers | None:
     """Return the numbering with which a refit began; None if the run is no refit, or if it cannot be read."""
     path = folder / START
-    with _warning_of_damage(path, "classes may get other numbers than in the run where this one started"):
+    with _warning_of_damage(path, "numbering-not-read"):
         if path.exists():
             return _numbers(_read(path, record), record)
     return None
@@ -300,11 +301,11 @@ def _read(path: Path, record: Record) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _warning_of_damage(path: Path, consequence: str) -> Iterator[None]:
+def _warning_of_damage(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # a damaged archive raises errors of many kinds
-        warnings.warn(f"{path} cannot be read ({str(error) or type(error).__name__}): {consequence}", stacklevel=4)
+        warn(Finding(kind, "caution", {"path": str(path), "problem": str(error) or type(error).__name__}), stacklevel=4)
 
 
 def _numbers(arrays: Mapping[str, Any], record: Record) -> Numbers:

@@ -29,6 +29,7 @@ from uuid import uuid4
 import numpy as np
 
 from allocore.comparison.models import Job, series_name
+from allocore.findings import Finding, FindingWarning, warn
 from allocore.posterior.evaluate import mean_scores
 from allocore.progress import in_words, log, output_kind
 from allocore.results import Posterior
@@ -218,13 +219,20 @@ def _end_with_the_parent() -> None:
     os._exit(_ORPHANED)
 
 
+def _raise_if_stopped(message: Warning | str, *_: Any, **__: Any) -> None:
+    # A fit that is stopped only warns and returns its draws so far. Here they would pass for a complete result.
+    if isinstance(message, FindingWarning) and message.finding.kind in {"stopped", "restarts-stopped"}:
+        raise message
+    print(message, file=sys.stderr)
+
+
 def main(tensor: str, threads: str) -> None:
     """Run the job on the first line of standard input, and print its outcome."""
     job, output = Job.from_json(json.loads(sys.stdin.readline())), sys.stdout
     sys.stdout = sys.stderr
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    # A fit that is stopped only warns and returns its draws so far. Here they would pass for a complete result.
-    warnings.filterwarnings("error", message="stopped")
+    warnings.simplefilter("always", FindingWarning)
+    warnings.showwarning = _raise_if_stopped
     print(json.dumps(_outcome(load_tensor(tensor), job, int(threads))), file=output, flush=True)
 
 
@@ -309,7 +317,7 @@ class JobProgress:
             self._show(finished, running)
         except Exception as error:
             self._failed = True
-            warnings.warn(f"progress display failed and is off: {error!r}", stacklevel=3)
+            warn(Finding("progress-display-failed", "caution", {"error": repr(error)}), stacklevel=3)
 
     def _show(self, finished: Timed, running: Timed) -> None:
         waiting, done = self._jobs[len(finished) + len(running) :], self._before + len(finished)

@@ -25,7 +25,6 @@ error is 1e-16 of the rate of the whole tensor. The columns of factors sum to 1;
 The start of restart r depends only on the seed and r, so more restarts never change the earlier ones. The best is kept.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -36,6 +35,7 @@ from scipy.special import gammaln
 
 from allocore.em.contraction import CellTree, Slopes, contract
 from allocore.errors import NO_VALUE, InputError
+from allocore.findings import Finding, warn
 from allocore.kernels.elementary import Floats
 from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.workers import Workers
@@ -213,7 +213,7 @@ def run_restarts(
         raise KeyboardInterrupt("stopped before the first iteration: there is no estimate yet")
     ended = sum(summary.converged or summary.iterations == max_iter for summary in summaries)
     if ended < restarts:
-        warnings.warn(f"stopped: {ended} of {restarts} restarts are done; the best estimate is kept", stacklevel=4)
+        warn(Finding("restarts-stopped", "caution", {"ended": ended, "restarts": restarts}), stacklevel=4)
     return best, summaries
 
 

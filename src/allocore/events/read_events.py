@@ -3,7 +3,6 @@
 import os
 import re
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +21,7 @@ from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_
 from allocore.events.sources import COLUMNS_SHOWN, find_files
 from allocore.events.tables import EventTable, FileTable, FrameTable, raise_first_bad_row
 from allocore.events.where import condition
-from allocore.findings import Finding, sentence
+from allocore.findings import Finding, sentence, warn
 from allocore.tensor.calendar import FREQUENCIES, check_frequency
 from allocore.tensor.cameo import is_code_column
 from allocore.tensor.count_tensor import CountTensor, heaviest_labels, summary_line, undirected_finding, with_parts
@@ -36,6 +35,7 @@ Modes = Sequence[str] | Mapping[str, str]
 Incomplete = Literal["keep", "drop", "exposure"]
 _MEMORY = "2GB"
 _MODES = "must be a list of columns or a dict from modes to columns"
+_WARNED = {"data-as-names", "repaired-codes"}
 _MIN_COMMON_LABELS = 5  # with fewer, two modes may have the same labels by chance
 _MIN_DATES = 32  # fewer dates may be meant as they are, such as the days of a month
 _DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?", re.DOTALL)
@@ -221,20 +221,16 @@ def read_events(
         counted, tally = count_rows(connection, selection, options, loaded)
         how = {"format": format, "modes": modes, "time": time, "count": count, "header": header, "where": where}
         reading = _reading(**how, dedup=dedup, diagonal=diagonal, **_weights_of(exposure, incomplete))
-        counted.set_report(replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading))
+        report = replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading)
+        counted.set_report(report)
         if target is None:
             tensor = _asking_whether_undirected(with_parts(counted))  # in memory
         else:
             counted.save(target, shards=number)
             tensor = ShardedTensor(target)
-    if tally.repaired:
-        rows = sum(tally.repaired.values())
-        warnings.warn(
-            f"{rows:,} codes had lost their leading zeros (014 read as a number is 14) and were repaired", stacklevel=2
-        )
-    for finding in (*loaded.findings, *tally.findings):
-        if finding.kind == "data-as-names" or (finding.kind == "incomplete-periods" and incomplete == "keep"):
-            warnings.warn(sentence(finding), stacklevel=2)
+    for finding in report.findings:
+        if finding.kind in _WARNED or (finding.kind == "incomplete-periods" and incomplete == "keep"):
+            warn(finding, stacklevel=2)
     return tensor
 
 
@@ -269,7 +265,7 @@ def _asking_whether_undirected(tensor: CountTensor) -> CountTensor:
     finding = undirected_finding(tensor)
     if finding is None or tensor.report is None:
         return tensor
-    warnings.warn(sentence(finding), stacklevel=3)
+    warn(finding, stacklevel=3)
     return with_parts(tensor, report=replace(tensor.report, findings=(*tensor.report.findings, finding)))
 
 

@@ -20,7 +20,7 @@ from allocore.classes.consensus import Consensus
 from allocore.classes.matching import evenly_spaced
 from allocore.classes.summary import ClassSummary
 from allocore.errors import NO_VALUE, InputError, as_list, check_flags, whole_number
-from allocore.findings import Finding, Level, sentences
+from allocore.findings import Finding, Level, sentences, warn
 from allocore.forecast.scores import (
     Compared,
     ForecastEvaluation,
@@ -529,8 +529,9 @@ def make_forecast(
     rates = np.array([paths.draw(horizon) for _ in watched(range(times), times, "paths of the future")])
     future = future_record(record, coming.mode, tensor, factors, rates, rng, weights_H)
     forecast = Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
-    if any(finding.kind == "incomplete-past" and finding.values["last"] for finding in coming.findings):
-        warnings.warn(" ".join(forecast.sentences), stacklevel=3)
+    for finding in coming.findings:
+        if finding.kind == "incomplete-past" and finding.values["last"]:
+            warn(finding, stacklevel=3)
     return forecast
 
 

@@ -10,7 +10,6 @@ import os
 import re
 import stat
 import tempfile
-import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -19,6 +18,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba.misc.appdirs import user_cache_dir
+
+from allocore.findings import Finding, warn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,7 +70,8 @@ def _that_goes_on_without_space(cache: Any) -> Any:
             save(*arguments)
         except OSError as error:
             if not _problems:
-                warnings.warn(f"compiled kernels cannot be kept in {cache.cache_path}: {error}", stacklevel=2)
+                where = {"folder": str(cache.cache_path), "error": str(error)}
+                warn(Finding("kernels-not-kept", "caution", where), stacklevel=2)
             _problems.append(str(error))
 
     cache.save_overload = save_if_possible
@@ -96,11 +98,7 @@ def _cache_folder(given: str) -> str | None:
             return str(parent / name)
     own = Path(tempfile.gettempdir()) / f"allocore-{os.getuid() if hasattr(os, 'getuid') else 'kernels'}"
     folder = str(own / name) if _is_own(own) and _is_writable(own / name) else None
-    instead = f"they are cached in {folder}" if folder else "every process compiles them again, in about 10 seconds"
-    warnings.warn(
-        f"compiled kernels cannot be cached in {wanted}: {instead}; set NUMBA_CACHE_DIR to a writable folder",
-        stacklevel=3,
-    )
+    warn(Finding("kernels-not-cached", "caution", {"wanted": str(wanted), "folder": folder}), stacklevel=3)
     return folder
 
 

@@ -1,6 +1,5 @@
 """The settings of single modes of a model, `Mode`, and their checks against the labels of a tensor."""
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, Described, InputError, whole_number
+from allocore.findings import Finding, warn
 from allocore.model.known import LEAST_SHARE, SEED_WEIGHT, KnownFactors
 from allocore.model.spec import check_weights, concentrations_for, positive
 from allocore.tensor.count_tensor import CountTensor
@@ -163,7 +163,7 @@ def _seeds(seeds: Any, labels: ModeLabels, name: str) -> dict[str, tuple[int, ..
     counts = Counter(row for each in found.values() for row in each)
     shared = [str(labels[row]) for row, number in counts.items() if number > 1]
     if shared:
-        warnings.warn(f"labels of {name} are in more than one seed: {first_few(shared, _SHOWN)}", stacklevel=6)
+        warn(Finding("labels-in-several-seeds", "note", {"mode": name, "labels": shared}), stacklevel=6)
     return found
 
 

@@ -23,7 +23,6 @@ if the limit was reached.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -32,7 +31,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from allocore.errors import Described, InputError
-from allocore.findings import Finding
+from allocore.findings import Finding, warn
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import expand_factors, row_offsets
 from allocore.kernels.jit import kernel
@@ -273,9 +272,8 @@ def surprises(
         zeros = _most_surprising(record, zeros_MN, np.zeros(zeros_MN.shape[1], dtype=np.int64), top, threads)
         best, searched = best.and_(zeros.taken(zeros.log_p_N < 0)).best(top), "all"
         if reach > search.least_rate(best.log_p_to_beat(top)):
-            searched, probability = "largest only", math.exp(-reach)
-            text = "the search for surprising zeros stopped early: it may have missed zeros with a probability of about"
-            warnings.warn(f"{text} {probability:.3g} or more", stacklevel=3)
+            searched = "largest only"
+            warn(Finding("zeros-not-all-searched", "caution", {"probability": math.exp(-reach)}), stacklevel=3)
     return _table(record.tensor, best, searched)
 
 

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
@@ -32,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.errors import NO_VALUE, InputError, StoreError
+from allocore.findings import Finding, warn
 from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.sweep import SamplerState, begin, sweep
 from allocore.gibbs.thinning import Allocation, ThinCells, ThinnedCells, thin_here
@@ -294,16 +294,22 @@ def report_stop(store: Store, record: Record, stop: Stop, max_time: float | None
     plan, (chains, draws), sweeps = store.plan, record.core_values.shape[:2], record.stats["moved"].shape[1]
     if not (stop.asked or stop.late) or (record.complete and record.schedule == plan.schedule):
         return
-    after = f"; {how}" if (how := store.how_to_resume()) else ""
+    how = store.how_to_resume()
     if draws == 0:
+        after = f"; {how}" if how else ""
         made = f"after {sweeps} of {plan.schedule.sweeps} sweeps, before the first draw was kept{after}"
         if stop.asked:
             raise KeyboardInterrupt(f"stopped {made}")
         raise InputError("max_time", max_time, f"must be longer: it was over {made}")
-    why = "stopped" if stop.asked else f"max_time is over ({max_time:g} s)"
-    of_chains = f" of {chains} chains" if plan.chains > 1 else ""
-    planned = f" ({plan.chains} are planned)" if chains < plan.chains else ""
-    warnings.warn(f"{why}: {draws} of {record.schedule.draws} draws{of_chains}{planned} are kept{after}", stacklevel=5)
+    values = {
+        "draws": draws,
+        "planned_draws": record.schedule.draws,
+        "chains": chains,
+        "planned_chains": plan.chains,
+        "seconds": None if stop.asked else max_time,
+        "how_to_resume": how,
+    }
+    warn(Finding("stopped", "caution", values), stacklevel=5)
 
 
 def number_of_states(states: list[State]) -> int:

@@ -6,7 +6,6 @@ All draws are read once, to find damage now and not later. Matrices of a large r
 
 import json
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import xarray as xr
 
 from allocore._zarr import ArrayInfo, array_info, parsed_object, read_json, read_labels, read_static
 from allocore.errors import StoreError
+from allocore.findings import Finding, warn
 from allocore.storage.lazy_array import READ_WHOLE_BYTES, DrawArray, StoredArray
 from allocore.storage.record import Plan, Record, fingerprint, fingerprint_of_cells, planned
 from allocore.storage.zarr_format import (
@@ -177,7 +177,7 @@ def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: 
     except StoreError as error:
         if on_error == "raise":
             raise StoreError(run, f"{error.problem}; `on_error='drop'` reads the run without them") from error
-        warnings.warn(f"{error}; they are left out", stacklevel=4)
+        warn(Finding("held-out-left-out", "caution", {"path": error.path, "problem": error.problem}), stacklevel=4)
         return None
     return held_out
 
@@ -252,7 +252,7 @@ def _read_once(path: Path, plan: Plan | None, on_error: OnError) -> Record:
     stored = stat_variables(plan.tensor, "sweep_stats", path)
     stats = {stat: np.asarray(read(each, damage.of_sweeps)) for stat, each in stored.items()}
     for name in sorted(damage.lost_stats):
-        warnings.warn(f"{path} is damaged: some statistics ({name}) are lost", stacklevel=3)
+        warn(Finding("statistics-lost", "caution", {"path": str(path), "name": name}), stacklevel=3)
         if stats[name].dtype.kind == "i" or name in ADDED_STATS:
             stats[name] = np.where(stats[name] < 0, np.nan, stats[name])
     draws = [read(each, damage.of_draws) for each in variables]

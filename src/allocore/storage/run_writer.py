@@ -21,6 +21,7 @@ import zarr
 from allocore._io import ProcessLock, new_folder, remove_unfinished, replacing, settle
 from allocore._zarr import ArrayInfo, compressor, encode, read_json, write_json
 from allocore.errors import InputError, StoreError
+from allocore.findings import Finding, warn
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.model.state import State, SweepInfo
 from allocore.storage.record import (
@@ -426,10 +427,10 @@ def _newest_state(folder: Path, plan: Plan) -> tuple[int, State] | None:
                 "its draws can be read, but it cannot continue",
             ) from None
         if folder.is_dir() and any(folder.iterdir()):
-            warnings.warn(f"{folder} has no readable checkpoint: the chain starts again", stacklevel=6)
+            warn(Finding("chain-starts-again", "caution", {"folder": str(folder)}), stacklevel=6)
         return None
     for path in damaged:
-        warnings.warn(f"{path} is damaged: continuing from the checkpoint of sweep {sweep}", stacklevel=6)
+        warn(Finding("checkpoint-damaged", "caution", {"path": str(path), "sweep": sweep}), stacklevel=6)
     return sweep, state
 
 
@@ -450,7 +451,7 @@ def _check_resumable(path: Path, plan: Plan, attributes: dict[str, Any]) -> None
         )
     if not (path / CHECKPOINTS).is_dir():
         raise StoreError(path, "was saved from memory and has no checkpoints: only a run made with store= can continue")
-    if other := ", ".join(other_arithmetic(attributes)):
-        warnings.warn(f"{path} was started with {other}: draws may differ in their last bits", stacklevel=4)
+    if differences := other_arithmetic(attributes):
+        warn(Finding("other-arithmetic", "caution", {"path": str(path), "differences": differences}), stacklevel=4)
     if isinstance(plan.tensor, ShardedTensor):
         plan.tensor.check_there()

@@ -16,7 +16,6 @@ offsets in labels_0_offsets say where each begins; in a DataTree in memory they 
 import hashlib
 import json
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from allocore._io import replacing, settle
 from allocore._zarr import as_utf8, encode, parsed_object, read_chunk, read_json
 from allocore.errors import InputError, StoreError, reason_of
+from allocore.findings import Finding, warn
 from allocore.model.spec import Spec
 from allocore.model.state import State
 from allocore.tensor.count_tensor import CountTensor
@@ -374,7 +374,8 @@ class Damage:
         """The undamaged draws, or None if all are; warns about the others."""
         if not self._draws:
             return None
-        warnings.warn(f"{self._path} is damaged: {len(self._draws)} of {draws} draws are left out", stacklevel=4)
+        lost = {"path": str(self._path), "left_out": len(self._draws), "draws": draws}
+        warn(Finding("draws-left-out", "caution", lost), stacklevel=4)
         return np.setdiff1d(np.arange(draws), sorted(self._draws))
 
     def _raise(self, which: str, file: Path, error: Exception) -> None:

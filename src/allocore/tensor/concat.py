@@ -6,7 +6,6 @@ same pattern. Wildcards in other modes stay: a period that was not observed was 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -18,7 +17,7 @@ import numpy as np
 
 from allocore._text import first_few, plural
 from allocore.errors import Described, InputError, check_choice
-from allocore.findings import Finding, sentence
+from allocore.findings import Finding, warn
 from allocore.tensor.calendar import calendar_keys, is_rising, period_form
 from allocore.tensor.cameo import respelt, spelt_alike
 from allocore.tensor.coordinates import Int64s, Integers, column_keys
@@ -117,7 +116,7 @@ def _with_report(joined: CountTensor, given: Sequence[EventReport | None]) -> Co
     reports = [report for place, report in enumerate(given) if report is not None and report not in given[:place]]
     if None in given:
         if any(report.exposures for report in reports):
-            warnings.warn("the weights of periods are lost, because a part was not made from events", stacklevel=3)
+            warn(Finding("weights-lost", "caution"), stacklevel=3)
         return joined
     if len(reports) == 1:
         return with_parts(joined, report=reports[0])
@@ -415,7 +414,7 @@ def _without_new_labels(new: CountTensor, fitted: CountTensor, along: tuple[int,
         return new
     rest = new.select(known)
     finding = Finding("labels-left-out", "caution", {"counts": new.total - rest.total, "labels": labels})
-    warnings.warn(sentence(finding), stacklevel=4)
+    warn(finding, stacklevel=4)
     if new.report is None:
         return rest
     kept = {name: rows for name, rows in new.report.new_labels.items() if name not in found}
@@ -462,9 +461,5 @@ def _warn_of_diagonals(new: CountTensor, fitted: CountTensor, along: tuple[int, 
     masked = missing_diagonals(new)
     for modes in missing_diagonals(fitted):
         if len({*along} & {*modes}) != 1 and modes not in masked:
-            names = " and ".join(fitted.mode_names[mode] for mode in modes)
-            warnings.warn(
-                f"the diagonal of {names} is missing in the fitted tensor, but not in Y_new, where its zeros count as "
-                f"observed: Y_new.mask_diagonal({modes}) makes them missing",
-                stacklevel=4,
-            )
+            names = [fitted.mode_names[mode] for mode in modes]
+            warn(Finding("diagonal-not-missing", "caution", {"modes": names, "numbers": modes}), stacklevel=4)

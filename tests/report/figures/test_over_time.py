@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 import allocore as ac
 from support.errors import refused
 from support.figure_cases import boxes, cut_texts, drawable_posterior, some_factors
+from support.findings import warned
 from support.forecast_cases import MONTHS, fitted, tensor, with_incomplete
 from support.handmade_posterior import posterior
 
@@ -68,7 +69,7 @@ def test_ticks_of_hours_stay_within_their_panels():
 
 def test_incomplete_periods_are_hollow_points_and_the_forecast_begins_before_them(post):
     cut_off = with_incomplete(post, {MONTHS[-1]: (12, 30)})
-    with pytest.warns(UserWarning, match=MONTHS[-1]):
+    with warned("incomplete-past", periods={MONTHS[-1]: (12, 30)}):
         figure = ac.figures.over_time(cut_off, [0], forecast=cut_off.forecast(1))
     lines = {line.get_gid(): line for line in figure.panels[0].lines}
     assert lines["incomplete"].get_xdata().tolist() == [11]

@@ -1,10 +1,9 @@
 """The forecast on the page: the total, the largest classes, what the bands mean, and the numbers as a table."""
 
-import pytest
-
 from allocore.report.page.payload import payload
 from support import forecast_cases
 from support.browser_tab import needs_browser
+from support.findings import warned
 
 pytestmark = needs_browser
 
@@ -30,7 +29,7 @@ def test_the_total_and_the_classes_have_a_past_a_future_and_a_legend(opened):
 
 def test_incomplete_periods_are_hollow_points(opened):
     post = forecast_cases.with_incomplete(forecast_cases.fitted(forecast_cases.tensor()), {"2018-06": (12, 30)})
-    with pytest.warns(UserWarning, match="2018-06"):
+    with warned("incomplete-past", periods={"2018-06": (12, 30)}):
         forecast = post.forecast(2)
     seen = opened(payload(post, "Title", forecast=forecast))
     page = seen.go("forecast")

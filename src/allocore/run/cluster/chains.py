@@ -10,7 +10,6 @@ and otherwise with the answer. To stop, the driver hands out no new slice and wa
 A slice has at least 20 sweeps, so that drawing the first allocation again costs little, and takes about 5 seconds.
 """
 
-import warnings
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from allocore.errors import Described, InputError, StoreError
+from allocore.findings import Finding, warn
 from allocore.gibbs.layout import Layout
 from allocore.kernels.workers import Workers
 from allocore.model.state import State, SweepInfo
@@ -195,16 +195,16 @@ class _Driver:
 
     def _states(self, result: SliceResult) -> dict[int, State] | None:
         """The states of a slice, from its file or from its answer; None if its file cannot be read here."""
-        states, plan, path, problem = result.states, self._store.plan, self._store.path, ""
+        states, plan, path, why = result.states, self._store.plan, self._store.path, ""
         if states is not None:
-            problem = "a worker cannot reach it" if self._shared is not None else ""
+            why = "not-reached" if self._shared is not None else ""
         elif path is not None:
             first, last = result.sweeps[0][0], result.sweeps[-1][0]
             states = take_slice(path, result.chain, first, last, plan.tensor.shape, plan.spec)
         if states is None:
-            problem = "a file that a worker wrote there cannot be read here"
+            why = "not-read"
             self._shared = None  # the same slice is handed out again, and its answer will have the states
-        if problem and not self._warned:
-            warnings.warn(f"draws come through the executor, not through {path}: {problem}", stacklevel=4)
+        if why and not self._warned:
+            warn(Finding("draws-through-executor", "caution", {"path": str(path), "why": why}), stacklevel=4)
             self._warned = True
         return states

@@ -19,6 +19,7 @@ from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from allocore.errors import NO_VALUE, InputError, StoreError
+from allocore.findings import Finding, warn
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.kernels.rounding import rounding
 from allocore.storage.record import packages
@@ -219,7 +220,7 @@ class Tasks(Generic[TaskKey]):
         own_fault = self._ended > task.ended_before or type(error).__name__ == "KilledWorker"
         if self._losses_of_one is not None and task.losses > self._losses_of_one and own_fault:
             return Lost(f"lost {task.losses} times with its worker, the last time with {_in_words(error)}")
-        warnings.warn(f"a task was lost and is repeated: {_in_words(error)}", stacklevel=6)
+        warn(Finding("task-repeated", "caution", {"error": _in_words(error)}), stacklevel=6)
         return None
 
     def _is_closed(self) -> bool:
