@@ -78,6 +78,28 @@ def test_a_mode_whose_totals_memory_cannot_hold_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_blocks_have_every_cell_once_and_are_the_shards(Y, folder, monkeypatch):
+    monkeypatch.setattr(coordinates, "_CELLS_AT_ONCE", 700)
+    sharded = ac.load_tensor(folder)
+    assert [len(counts) for _, counts in sharded.blocks()] == [3072, 3072, Y.nnz - 6144]
+    assert max(len(counts) for _, counts in Y.blocks()) == 700
+    for tensor in (Y, sharded):
+        blocks = list(tensor.blocks())
+        assert {coords.dtype for coords, _ in blocks} == {Y.coords.dtype}
+        coords, counts = (np.concatenate(each, axis=-1) for each in zip(*blocks, strict=True))
+        assert ac.CountTensor(coords, counts, Y.shape) == ac.CountTensor(Y.coords, Y.counts, Y.shape)
+
+
+@pytest.mark.parametrize("along", [0, 1, 2])
+def test_cells_are_held_out_of_shards_one_by_one(Y, folder, tmp_path, monkeypatch, along):
+    expected = ac.hold_out(Y, 0.1, along=along, seed=along)
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", None)
+    split = ac.hold_out(ac.load_tensor(folder), 0.1, along=along, seed=along, out=tmp_path / "train.zarr")
+    assert split.test == expected.test
+    monkeypatch.undo()
+    assert split.train == expected.train
+
+
 def test_zarr_reads_the_cells(Y, folder):
     found = zarr.open_group(folder, mode="r", zarr_format=2)
     assert sorted(map(tuple, np.asarray(found["coords"]).T.tolist())) == sorted(map(tuple, Y.coords.T.tolist()))

@@ -230,6 +230,22 @@ class CountTensor:
         """The counts of the non-zeros: a read-only int64 array (nnz,), in the order of `coords`."""
         return self._whole().counts
 
+    def blocks(self) -> Iterator[tuple[Integers, Int64s]]:
+        """Yield the non-zeros block by block, each once: the shards of a tensor on disk, one in memory at a time.
+
+        Yields
+        ------
+        tuple of two ndarrays
+            Coordinates, shape (M, n), and counts, shape (n,), as in `coords` and `counts`; of a tensor in shards, in
+            another order.
+
+        Examples
+        --------
+        >>> max(int(counts.max()) for coords, counts in Y.blocks()) == Y.max
+        True
+        """
+        return ((self.coords[:, cells], self.counts[cells]) for cells in cell_ranges(self.nnz))
+
     @property
     def labels(self) -> tuple[ModeLabels, ...]:
         """For each mode a tuple of its labels, or the range of its positions if it has no labels."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from allocore._io import path_of
 from allocore.errors import InputError
-from allocore.tensor.coordinates import Int64s, Integers, canonical, check_shape, fibre_order
+from allocore.tensor.coordinates import Int64s, Integers, canonical, check_shape, coordinate_type, fibre_order
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.labels import check_labels, check_mode_names, fit_labels
@@ -34,7 +34,8 @@ class ShardedTensor(CountTensor):
 
     `Y.save("y.zarr", shards=16)` writes one, and so do `read_events(..., out="y.zarr")` and `allocore tensor`, without
     all cells in memory. `load_tensor` opens it. A fit streams its cells from disk; with `executor=`, every worker loads
-    its shards once. `coords` and `counts`, and everything that needs them, read all cells into memory.
+    its shards once. `blocks` reads one shard after another; `coords` and `counts`, and everything that needs them, read
+    all cells into memory.
 
     Parameters
     ----------
@@ -82,6 +83,23 @@ class ShardedTensor(CountTensor):
     def _fibre_parts(self) -> tuple[tuple[int, ...], Iterator[tuple[Integers, Int64s]]]:
         self.check_there()
         return self.files.sizes.order, self.files.parts()
+
+    def blocks(self) -> Iterator[tuple[Integers, Int64s]]:
+        """Yield the non-zeros shard by shard, with one shard in memory at a time.
+
+        Yields
+        ------
+        tuple of two ndarrays
+            Coordinates, shape (M, n), and counts, shape (n,), sorted by other modes than in `coords` and `counts`.
+
+        Examples
+        --------
+        >>> [len(counts) for coords, counts in sharded.blocks()]
+        [5120, 5120, 5120, 1554]
+        """
+        self.check_there()
+        narrow = coordinate_type(self.shape)
+        return ((coords.astype(narrow), counts) for coords, counts in self.files.parts())
 
     def check_there(self) -> None:
         """Raise an InputError if the folder of the tensor, to which a run may refer, is missing or has changed.
