@@ -239,7 +239,7 @@ def cell_ranges(cells: int) -> Iterator[slice]:
     return (slice(start, min(start + _CELLS_AT_ONCE, cells)) for start in range(0, cells, _CELLS_AT_ONCE))
 
 
-def hashes(columns: Sequence[Integers]) -> NDArray[np.uint64]:
+def hashes(columns: Integers | Sequence[Integers]) -> NDArray[np.uint64]:
     """Return a hash of each cell, or of its fibre: it depends on nothing but the coordinates in these columns."""
     mixed = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
