@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from allocore._io import temporary_folder
 from allocore._text import plural
 from allocore.errors import Described, InputError, place_of, whole_number
 from allocore.tensor.coordinates import (
@@ -25,6 +26,7 @@ from allocore.tensor.coordinates import (
     check_shape,
     column_keys,
     coordinate_type,
+    fibre_order,
     locate,
     read_only,
 )
@@ -32,8 +34,8 @@ from allocore.tensor.count_tensor import CanonicalParts, CountTensor, cells_of, 
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels, check_labels, check_mode_names, fit_labels
 from allocore.tensor.missing import WILDCARD, Missing, covered
-from allocore.tensor.sharded import NO_CELLS, ShardedTensor
-from allocore.tensor.shards import SHARDS, new_path, write_shards
+from allocore.tensor.sharded import NO_CELLS, ShardedTensor, table_of
+from allocore.tensor.shards import new_path, write_shards
 from allocore.tensor.undirected import Pair, as_pairs, in_both_directions
 
 MAX_FIBRES = 20_000_000
@@ -217,7 +219,7 @@ def hold_out(
     """
     tensor, target = as_tensor(tensor), None if out is None else new_path(out, "out")
     held_out, test = held_out_cells(tensor, fraction, along, seed)
-    return Split(tensor.with_missing(held_out) if target is None else _written(tensor, held_out, target), test)
+    return Split(tensor.with_missing(held_out) if target is None else _written(tensor, held_out, test, target), test)
 
 
 def held_out_cells(tensor: CountTensor, fraction: float, along: int | str, seed: int) -> tuple[Missing, HeldOut]:
@@ -251,21 +253,28 @@ def held_out_cells(tensor: CountTensor, fraction: float, along: int | str, seed:
     return held_out, test
 
 
-def _written(tensor: CountTensor, held_out: Missing, target: Path) -> ShardedTensor:
-    """Write the tensor without the held-out cells, part by part."""
+def _written(tensor: CountTensor, held_out: Missing, test: HeldOut, target: Path) -> ShardedTensor:
+    """Write the tensor without the held-out cells, part by part, sorted as it would be in memory."""
+    if not isinstance(tensor, ShardedTensor):
+        tensor.with_missing(held_out).save(target)
+        return ShardedTensor(target)
     pair = tensor.undirected_modes
     added = held_out if pair is None else in_both_directions(held_out, pair)
 
     def kept() -> Iterator[tuple[Integers, Int64s]]:
-        for coords, counts in tensor._fibre_parts()[1]:
+        for coords, counts in tensor.blocks():
             seen_N = ~covered(coords, added)
             yield coords[:, seen_N], counts[seen_N]
 
     missing = tensor.missing.union(added)
-    described = CanonicalParts(*NO_CELLS, tensor.shape, tensor.mode_names, tensor.labels, missing, tensor.report, pair)
-    sizes = np.array([(counts.size, counts.sum()) for _, counts in kept()]).sum(axis=0).tolist()
-    shards = tensor.shards if isinstance(tensor, ShardedTensor) else SHARDS
-    write_shards(target, trusted_tensor(described, *sizes), tensor._fibre_parts()[0], kept(), shards)
+    parts = CanonicalParts(*NO_CELLS, tensor.shape, tensor.mode_names, tensor.labels, missing, tensor.report, pair)
+    sizes = tensor.nnz - len(test.positive), tensor.total - int(test.counts.sum())
+    order = fibre_order((coords for coords, _ in kept()), tensor.shape, sizes[0])
+    if order == tensor.files.sizes.order:
+        write_shards(target, trusted_tensor(parts, *sizes), order, kept(), tensor.shards)
+    else:  # without the held-out fibres, another order has the fewest
+        with temporary_folder(target) as folder, table_of(folder, parts, *sizes, kept()) as table:
+            table.save(target, shards=tensor.shards)
     return ShardedTensor(target)
 
 
