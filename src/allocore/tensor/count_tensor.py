@@ -231,13 +231,13 @@ class CountTensor:
         return self._whole().counts
 
     def blocks(self) -> Iterator[tuple[Integers, Int64s]]:
-        """Yield the non-zeros block by block, each once: the shards of a tensor on disk, one in memory at a time.
+        """Return the non-zeros block by block: of a tensor in shards, one shard after the other.
 
-        Yields
-        ------
-        tuple of two ndarrays
-            Coordinates, shape (M, n), and counts, shape (n,), as in `coords` and `counts`; of a tensor in shards, in
-            another order.
+        Returns
+        -------
+        iterator of tuples of two ndarrays
+            Coordinates, shape (M, n), and counts, shape (n,), of some cells. Each cell is in one block. The order is
+            that of `coords` and `counts`, unless the tensor is in shards.
 
         Examples
         --------

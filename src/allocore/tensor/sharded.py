@@ -88,12 +88,13 @@ class ShardedTensor(CountTensor):
         return self.files.sizes.order, self.files.parts()
 
     def blocks(self) -> Iterator[tuple[Integers, Int64s]]:
-        """Yield the non-zeros shard by shard, with one shard in memory at a time.
+        """Return the non-zeros shard by shard; a shard is read when it is asked for.
 
-        Yields
-        ------
-        tuple of two ndarrays
-            Coordinates, shape (M, n), and counts, shape (n,), sorted by other modes than in `coords` and `counts`.
+        Returns
+        -------
+        iterator of tuples of two ndarrays
+            Coordinates, shape (M, n), and counts, shape (n,), of the cells of a shard. The order may be another than
+            that of `coords` and `counts`.
 
         Examples
         --------
@@ -170,6 +171,8 @@ class ShardedTensor(CountTensor):
         return trusted_tensor(self._whole())
 
     def _row_totals(self, m: int) -> Int64s:
+        if not is_sharded(self.path):
+            self.check_there()  # says where it should be
         totals = np.split(self.files.row_totals(), np.cumsum(self.shape)[:-1])
         return np.asarray(np.sum([totals[end] for end in self._ends(m)], axis=0))
 
