@@ -101,6 +101,25 @@ def test_cells_are_held_out_of_shards_one_by_one(Y, folder, tmp_path, monkeypatc
     assert split.train.files.fingerprint == ac.load_tensor(tmp_path / "expected.zarr").files.fingerprint
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_training_tensors_in_shards_are_those_of_tensors_in_memory(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    modes, undirected = 2 + seed % 3, seed % 2
+    shape = rng.integers(8, 60, modes)
+    shape[1] = shape[0] if undirected else shape[1]
+    coords = (shape[:, None] * rng.random((modes, 5000)) ** rng.uniform(0.5, 2.0)).astype(int)
+    Y = ac.CountTensor(coords, 1 + rng.poisson(1.0, 5000), shape.tolist())
+    Y = Y.mask_diagonal().undirected(asymmetric="sum") if undirected else Y
+    expected = ac.hold_out(Y, 0.2, along=seed % modes, seed=seed)
+    expected.train.save(tmp_path / "expected.zarr", shards=2)
+    Y.save(tmp_path / "y.zarr", shards=2)
+    sharded = ac.load_tensor(tmp_path / "y.zarr")
+    split = ac.hold_out(sharded, 0.2, along=seed % modes, seed=seed, out=tmp_path / "train.zarr")
+    assert split.test == expected.test
+    assert split.train == expected.train
+    assert split.train.files.sizes.order == ac.load_tensor(tmp_path / "expected.zarr").files.sizes.order
+
+
 def test_cells_are_sorted_anew_if_another_order_suits_those_that_are_not_held_out(tmp_path, monkeypatch):
     """Of 90 rows, some are held out, and then there are no longer many fewer columns than rows."""
     rng = np.random.default_rng(5)
