@@ -31,9 +31,9 @@ Undirected ties are taken in both directions, with the count of the pair in each
 
 Non-zeros are read in blocks, so those of a tensor in shards are never all in memory. Sums of counts are enough, except
 for the dispersion. It needs the means of the non-zeros, of which a sample is judged, and the sum of the means of the
-zeros: for the third baseline, in a sample of the fibres with counts; for the others, the total less the means of all
-non-zeros, rounded once. A hash of the coordinates selects the samples (none in tensors that are not large), so results
-do not depend on how the cells are stored.
+zeros. That of the third baseline is estimated from a sample of the fibres with counts; for the others, it is the total
+less the means of all non-zeros, in a sum that is rounded once. A hash of the coordinates selects what is in a sample,
+which is everything if there is not much of it. So no number depends on how the cells are stored.
 """
 
 import math
