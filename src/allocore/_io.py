@@ -178,6 +178,17 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder next to `path`, with a name like its own, and remove it, and those of killed processes."""
+    remove_abandoned(path)
+    with _locked_folder(path) as folder:
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def _locked_folder(target: Path) -> Iterator[Path]:
     """A new temporary folder, which belongs to this process until the block ends."""
     while True:

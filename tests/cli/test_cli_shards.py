@@ -1,4 +1,4 @@
-"""The command line on tensors in shards: tensor writes them, info and fit read them."""
+"""The command line on tensors in shards: tensor writes them, info, fit and compare read them."""
 
 import errno
 import shutil
@@ -11,6 +11,7 @@ import pytest
 import allocore as ac
 from allocore.tensor.shards import ShardWriter
 from support.command_line import as_words, assert_refused, error_of
+from support.comparison_cases import JobsHere
 from support.tiers import parametrize_few
 
 QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--chains", "1", "--seed", "3")
@@ -108,6 +109,47 @@ def test_fit_draws_from_shards_what_it_draws_from_a_file(run, sales_tensor):
         run("fit", "run_zarr.zarr", "--budget", 3), "DATA", "'run_zarr.zarr'", "must be data, and this is a run"
     )
     assert run("info", "run_zarr.zarr")[0] == 0
+
+
+def stdout(run, *words):
+    code, told, err = run(*words)
+    assert (code, err) == (0, ""), err
+    return as_words(told)
+
+
+def test_cells_held_out_of_shards_are_fitted_scored_and_checked_as_those_of_a_file(run, sales_tensor, monkeypatch):
+    """All cells are never read. The training tensor is next to the run, which goes on with it."""
+    sales_tensor.save("y.npz")
+    sales_tensor.save("y.zarr", shards=3)
+    how = ("--budget", 3, "--hold-out", 0.05, "--hold-out-seed", 2, "--likelihood", "negative-binomial", *QUICK)
+    stdout(run, "fit", "y.npz", *how, "--out", "of_npz.zarr")
+    # Diagnoses of tensors of up to 33 million non-zeros read them.
+    monkeypatch.setattr("allocore.tensor.sharded._MAX_CELLS_TO_DESCRIBE", 100)
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", None)
+    assert "written to of_zarr.train.zarr" in stdout(run, "fit", "y.zarr", *how, "--out", "of_zarr.zarr")
+    assert "already complete" in stdout(run, "fit", "y.zarr", *how, "--out", "of_zarr.zarr", "--resume-or-start")
+    for command in ("evaluate", "check"):
+        words = ("--draws", 40) if command == "check" else ()
+        assert stdout(run, command, "of_zarr.zarr", *words) == stdout(run, command, "of_npz.zarr", *words)
+    assert stdout(run, "fit", "y.zarr", *how)
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "of_npz.zarr", "of_zarr.train.zarr", "of_zarr.zarr", "sales.parquet", "y.npz", "y.zarr",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["compare", "select-budget"])
+def test_models_are_compared_on_shards_as_on_a_file(run, sales_tensor, monkeypatch, command):
+    monkeypatch.setattr("allocore.comparison.compare.JobProcesses", JobsHere)
+    sales_tensor.save("y.npz")
+    sales_tensor.save("y.zarr", shards=3)
+    how = ("--budgets", "2,3", "--splits", 2, "--hold-out", 0.1, *QUICK)
+    how += ("--models", "allocore,cp") if command == "compare" else ()
+    stdout(run, command, "y.npz", *how, "--out", "of_npz")
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", None)
+    stdout(run, command, "y.zarr", *how, "--out", "of_zarr")
+    one, other = (pd.read_csv(f"of_{name}/results.csv") for name in ("npz", "zarr"))
+    measured = ["seconds", "seconds_per_sweep", "peak_mb", "threads"]
+    pd.testing.assert_frame_equal(one.drop(columns=measured), other.drop(columns=measured), check_exact=True)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Baselines: fitted to the observed cells alone, against dense arrays."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,6 +12,8 @@ from allocore.model.likelihood import LIKELIHOODS
 from allocore.posterior.baselines import (
     _predicted,
     baselines,
+    blocks_of,
+    fibres_with_counts,
     fitted_margins,
     independence,
     mean_over,
@@ -17,6 +21,7 @@ from allocore.posterior.baselines import (
     one_rate,
     weights_of,
 )
+from allocore.tensor.shards import ShardFiles
 
 SHAPE = (5, 4, 6)
 PATTERNS = [(1, None, 2), (None, 0, 3), (2, 1, None), (4, None, None), (0, 3, 5), (3, None, 1), (None, 2, 0)]
@@ -25,8 +30,13 @@ ONES = [np.ones(size) for size in SHAPE]
 WEIGHTS = [np.array([1.0, 3.0, 0.5, 2.0, 4.0]), np.array([1.0, 0.3, 2.0, 1.0]), np.linspace(0.2, 1.7, 6)]
 
 
-def by_margins(tensor, cells):
-    return independence(tensor, cells, fitted_margins(tensor, ONES))
+def by_margins(tensor, cells, sample=None):
+    return independence(tensor, cells, fitted_margins(tensor, ONES), sample)
+
+
+def nonzeros(tensor):
+    """All non-zeros, as a sample."""
+    return fibres_with_counts(tensor, None, ONES, most=10_000)
 
 
 def sparse(patterns=PATTERNS, seed=0):
@@ -46,11 +56,11 @@ def dense(tensor):
 @pytest.mark.parametrize("patterns", [[], PATTERNS])
 def test_one_rate_is_the_mean_of_the_observed_cells_per_unit(patterns, weights):
     tensor, weight = sparse(patterns), np.einsum("i,j,k->ijk", *weights)
-    means, seen = one_rate(tensor, CELLS, weights), ~np.isnan(dense(tensor))
+    means, seen = one_rate(tensor, CELLS, weights, nonzeros(tensor)), ~np.isnan(dense(tensor))
     expected = weight * np.nansum(dense(tensor)) / weight[seen].sum()
     np.testing.assert_allclose(means.cells_N, expected.ravel())
-    np.testing.assert_allclose(means.nonzeros, expected[tuple(tensor.coords)])
-    assert means.total == pytest.approx(np.nansum(dense(tensor)))
+    np.testing.assert_allclose(means.sample_n, expected[tuple(tensor.coords)])
+    assert means.zeros == pytest.approx(expected[dense(tensor) == 0.0].sum())
 
 
 def test_independence_without_missing_cells_is_the_product_of_margins():
@@ -96,13 +106,13 @@ def test_the_mean_over_the_last_mode_is_that_of_the_observed_cells_and_one_more(
     prior = weight * np.nansum(counts) / weight[seen].sum()
     whole = np.where(seen, own, 0.0).sum(axis=2, keepdims=True)
     sums = np.nansum(counts, axis=2, keepdims=True)
-    means = mean_over(tensor, CELLS, 2, weights)
+    means = mean_over(tensor, CELLS, 2, weights, nonzeros(tensor))
     np.testing.assert_allclose(means.cells_N.reshape(SHAPE), own * (sums + prior) / (whole + own))
     with np.errstate(divide="ignore", invalid="ignore"):
         left_out = np.where(seen, own * (sums - np.nan_to_num(counts) + prior) / whole, np.nan)
-    np.testing.assert_allclose(means.nonzeros, left_out[tuple(tensor.coords)])
+    np.testing.assert_allclose(means.sample_n, left_out[tuple(tensor.coords)])
     # Fibres without counts are summed as if all of them had the same observed cells.
-    assert means.total == pytest.approx(np.nansum(left_out), rel=1e-12 if weights is ONES else 0.02)
+    assert means.zeros == pytest.approx(left_out[counts == 0.0].sum(), rel=1e-12 if weights is ONES else 0.04)
 
 
 def test_there_is_no_mean_where_most_fibres_are_missing_whole():
@@ -119,15 +129,19 @@ def test_there_is_no_mean_where_most_fibres_are_missing_whole():
 
 @pytest.mark.parametrize(
     "baseline",
-    [lambda *given: one_rate(*given, ONES), by_margins, lambda *given: mean_over(*given, 2, ONES)],
+    [
+        lambda Y, cells, sample: one_rate(Y, cells, ONES, sample),
+        by_margins,
+        lambda Y, cells, sample: mean_over(Y, cells, 2, ONES, sample),
+    ],
 )
 def test_the_dispersion_is_that_of_the_largest_likelihood_of_all_observed_cells(baseline):
     tensor = sparse([(1, None, 2), (2, 1, None)], seed=4)
     counts = dense(tensor)
     seen = ~np.isnan(counts)
-    likelihood, means = LIKELIHOODS["negative-binomial"], baseline(tensor, CELLS)
+    likelihood, means = LIKELIHOODS["negative-binomial"], baseline(tensor, CELLS, nonzeros(tensor))
     mean = means.cells_N.reshape(SHAPE)
-    if len(set(means.nonzeros)) > 1 and baseline is not by_margins:
+    if len(set(means.sample_n)) > 1 and baseline is not by_margins:
         number, rate = seen.sum(axis=2, keepdims=True), np.nanmean(counts)
         mean = (np.nansum(counts, axis=2, keepdims=True) - np.nan_to_num(counts) + rate) / np.maximum(number, 1)
 
@@ -135,7 +149,7 @@ def test_the_dispersion_is_that_of_the_largest_likelihood_of_all_observed_cells(
         return -stats.nbinom(mean[seen] * np.exp(-log_odds), 1 / (1 + np.exp(log_odds))).logpmf(counts[seen]).sum()
 
     best = minimize_scalar(loss, bounds=(-12, 12), method="bounded")
-    mixtures = _predicted(tensor, likelihood, means)
+    mixtures = _predicted(tensor, likelihood, means, nonzeros(tensor))
     assert loss(mixtures.log_odds_RS[0, 0]) <= best.fun + 1e-3
     expected = likelihood.mean(mixtures.rates_NS, mixtures.log_odds_RS)[:, 0]
     np.testing.assert_allclose(expected, means.cells_N, rtol=1e-10)
@@ -216,3 +230,100 @@ def test_probabilities_of_ones_stay_below_one():
         assert ((one > 0) & (one <= 0.999 + 1e-12)).all()
     rate = next(iter(baselines(tensor, LIKELIHOODS["bernoulli"], CELLS)))[1]
     np.testing.assert_allclose(-np.expm1(-rate.rates_NS), tensor.total / tensor.volume)
+
+
+# Tensors in shards
+
+LARGE = {
+    "fibres along the last mode": (40, 40, 60),
+    "fibres along another mode": (30, 200, 30, 4),
+    "a matrix": (300, 200),
+    "undirected": (40, 40, 60),
+    "undirected, with the last mode": (6, 60, 60),
+    "undirected, with the first and the last mode": (50, 8, 50),
+}
+
+
+@pytest.fixture(scope="module", params=LARGE)
+def large(request):
+    """A tensor of some shards, with missing cells."""
+    rng, shape = np.random.default_rng(2), LARGE[request.param]
+    coords = np.array([(length * rng.random(12_000) ** 1.5).astype(int) for length in shape])
+    labels = [tuple(f"{length} {n}" for n in range(length)) for length in shape]
+    Y = ac.CountTensor(coords, 1 + rng.poisson(3.0 * rng.random(12_000)), shape, labels=labels)
+    patterns = [(3, *[None] * (len(shape) - 1)), *({tuple(cell) for cell in coords[:, :20].T.tolist()})]
+    Y = Y.with_missing(patterns)
+    if "undirected" in request.param:
+        pair = tuple(m for m, length in enumerate(shape) if shape.count(length) > 1)
+        Y = Y.mask_diagonal(pair).undirected(pair, asymmetric="sum")
+    return Y
+
+
+@pytest.fixture(params=[False, True], ids=["all cells", "samples"])
+def sampled(request, monkeypatch):
+    """Whether samples are smaller than the tensors. Blocks are always small."""
+    monkeypatch.setattr("allocore.posterior.baselines._CELLS_AT_ONCE", 999)
+    if request.param:
+        monkeypatch.setattr("allocore.posterior.baselines._MOST_NONZEROS", 1500)
+        monkeypatch.setattr("allocore.posterior.baselines._MOST_FIBRES", 150)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+@pytest.mark.parametrize("shards", [1, 3, 8])
+@pytest.mark.usefixtures("sampled")
+def test_baselines_of_a_tensor_in_shards_are_those_of_the_tensor_in_memory(
+    large, shards, likelihood, tmp_path, monkeypatch
+):
+    """The shards are read one by one, and all cells are never in memory."""
+    cells = np.random.default_rng(0).integers(0, np.array(large.shape)[:, None], (large.ndim, 500))
+    expected = dict(baselines(large, LIKELIHOODS[likelihood], cells))
+    assert len(expected) == (3 if len(large.shape) == 2 else 5)
+    large.save(tmp_path / "y.zarr", shards=shards)
+    Y, read, lengths = ac.load_tensor(tmp_path / "y.zarr"), ShardFiles.cells, set()
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", None)
+    monkeypatch.setattr(ShardFiles, "cells", lambda files, *ends: lengths.add(np.diff(ends)[0]) or read(files, *ends))
+    found = dict(baselines(Y, LIKELIHOODS[likelihood], cells))
+    assert lengths == {1}
+    assert list(found) == list(expected)
+    for name, mixtures in expected.items():
+        np.testing.assert_array_equal(found[name].rates_NS, mixtures.rates_NS)
+        np.testing.assert_array_equal(found[name].log_odds_RS, mixtures.log_odds_RS)
+
+
+def test_baselines_of_a_tensor_in_shards_take_less_than_half_of_its_memory(tmp_path, monkeypatch):
+    coords = np.random.default_rng(0).integers(0, 100, (3, 400_000))
+    Y = ac.CountTensor(coords, np.ones(400_000, dtype=int), (100, 100, 100))
+    Y.save(tmp_path / "y.zarr", shards=32)
+    whole, sharded = Y.coords.nbytes + Y.counts.nbytes, ac.load_tensor(tmp_path / "y.zarr")
+    for name, number in (("_CELLS_AT_ONCE", 5000), ("_MOST_NONZEROS", 5000), ("_MOST_FIBRES", 5000)):
+        monkeypatch.setattr(f"allocore.posterior.baselines.{name}", number)
+    tracemalloc.start()
+    for _ in baselines(sharded, LIKELIHOODS["negative-binomial"], np.zeros((3, 1), dtype=int)):
+        assert tracemalloc.get_traced_memory()[1] < whole / 2
+    tracemalloc.stop()
+
+
+def test_samples_of_non_zeros_judge_as_all_of_them_do(monkeypatch):
+    rng = np.random.default_rng(0)
+    Y = ac.as_tensor(rng.negative_binomial(0.5 * rng.gamma(1.0, 1.0, (60, 50, 1)), 0.2, (60, 50, 20)))
+    cells, likelihood = Y.coords[:, :5].astype(np.int64), LIKELIHOODS["negative-binomial"]
+    whole = [mixtures.log_odds_RS[0, 0] for _, mixtures in baselines(Y, likelihood, cells)]
+    assert 1500 < fibres_with_counts(Y, None, weights_of(Y), 3000).sums_3n.shape[1] <= 3000
+    monkeypatch.setattr("allocore.posterior.baselines._MOST_NONZEROS", 3000)
+    monkeypatch.setattr("allocore.posterior.baselines._MOST_FIBRES", 1000)
+    some = [mixtures.log_odds_RS[0, 0] for _, mixtures in baselines(Y, likelihood, cells)]
+    assert some == pytest.approx(whole, abs=0.1)
+    assert some != whole
+
+
+def test_fibres_with_counts_have_the_sums_of_their_non_zeros(monkeypatch):
+    monkeypatch.setattr("allocore.posterior.baselines._CELLS_AT_ONCE", 7)
+    tensor = sparse()
+    assert sum(len(counts) for _, counts in blocks_of(tensor)) == tensor.nnz
+    counts = np.nan_to_num(dense(tensor))
+    for mode in range(3):
+        fibres, positive = fibres_with_counts(tensor, mode, WEIGHTS, 1000), counts > 0
+        weight = np.expand_dims(WEIGHTS[mode], [m for m in range(3) if m != mode])
+        sums = [np.where(positive, each, 0.0).sum(axis=mode) for each in (counts, weight, weight**2)]
+        assert fibres.coords_Mn.tolist() == np.array(np.nonzero(sums[0])).tolist()
+        np.testing.assert_allclose(fibres.sums_3n, [each[sums[0] > 0] for each in sums])

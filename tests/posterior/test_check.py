@@ -5,7 +5,9 @@ compares the counts of the copies of every cell with the likelihood at its rate.
 the statistics add up. Right simulations fail with probability 1e-4; planted bugs have p-values below 1e-6.
 """
 
+import tracemalloc
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,7 @@ from allocore.posterior.check import (
     expected_events,
     network_modes,
     network_statistics,
-    simulate_tensor,
+    simulated_blocks,
     top_share,
 )
 from allocore.posterior.convergence import expected
@@ -53,6 +55,12 @@ def tiny_record(likelihood="poisson", by=None, copies=COPIES):
     spec = replace(record.spec, likelihood=likelihood, dispersion_by=by)
     tensor = tensor.binarize() if likelihood == "bernoulli" else tensor
     return replace(record, tensor=tensor, spec=spec, log_odds=log_odds)
+
+
+def simulate_tensor(record, chain, draw, rng):
+    """The cells of all blocks, in the order in which they come, and their counts."""
+    blocks = list(simulated_blocks(record, chain, draw, rng))
+    return np.concatenate([cells for cells, _ in blocks], axis=1), np.concatenate([counts for _, counts in blocks])
 
 
 def rates(record):
@@ -148,6 +156,32 @@ def test_blocks_of_events_do_not_change_the_distribution(monkeypatch):
     cells, counts = simulate_tensor(record, 0, 0, np.random.default_rng(3))
     assert (np.diff(np.ravel_multi_index(cells, record.tensor.shape)) > 0).all()
     assert (counts > 0).all()
+
+
+@pytest.mark.parametrize(("likelihood", "by"), CASES)
+def test_blocks_of_rows_do_not_change_the_distribution(likelihood, by, monkeypatch):
+    """The last mode is cut: its rows have the fewest events."""
+    record = tiny_record(likelihood, by)
+    monkeypatch.setattr(checking, "_EVENTS_OF_A_BLOCK", 2000)
+    blocks = list(simulated_blocks(record, 0, 0, np.random.default_rng(3)))
+    assert len(blocks) == int(expected_events(record, 0, 0) // 2000) + 1 > 5
+    assert max(len(counts) for _, counts in blocks) < 2500
+    rows = [np.unique(cells[3]) for cells, _ in blocks]
+    assert all(one[-1] < other[0] for one, other in pairwise(rows)), "no row is in two blocks"
+    assert compared(record)[0] > RIGHT
+
+
+def test_rows_of_undirected_ties_are_never_cut(monkeypatch):
+    """Both directions of a pair are in the same block; without another mode, there is only one."""
+    monkeypatch.setattr(checking, "_EVENTS_OF_A_BLOCK", 2.0)
+    rng = np.random.default_rng(0)
+    for shape, blocks in (((6, 6), 1), ((6, 6, 5), 5)):
+        counts = rng.poisson(5.0, shape)
+        Y = ac.as_tensor(counts).mask_diagonal().undirected(asymmetric="sum")
+        record = ac.CP(2, likelihood="poisson", **SETTINGS).fit(Y).posterior_.record
+        found = list(simulated_blocks(record, 0, 4, rng))
+        assert len(found) == blocks
+        assert all((cells[0] < cells[1]).all() for cells, _ in found)
 
 
 @pytest.fixture(scope="module")
@@ -284,9 +318,10 @@ def test_networks_are_two_modes_with_the_same_labels_or_with_a_missing_diagonal(
 
 
 def test_the_top_share_of_few_cells_is_everything():
-    assert top_share(np.array([5, 1, 4]), 1) == 0.5
-    assert top_share(np.array([5]), 1) == 1.0
-    assert top_share(np.empty(0, dtype=np.int64), 1) == 0.0
+    assert top_share({5: 1, 1: 1, 4: 1}, 1) == 0.5
+    assert top_share({3: 2, 1: 4}, 3) == 0.7
+    assert top_share({5: 1}, 1) == top_share({5: 1}, 2) == 1.0
+    assert top_share({}, 1) == 0.0
 
 
 def test_distances_are_one_at_the_ends_of_the_interval_on_both_sides():
@@ -430,3 +465,56 @@ def test_a_brief_check_is_the_largest_one_made_before(fits):
     largest = post.check(draws=41)
     post.check(draws=40)
     assert post.brief_check().table.equals(largest.table)
+
+
+def assert_same_check(one, other):
+    for name in ("table", "labels", "simulated"):
+        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name), check_exact=True)
+    assert (one.widths, one.findings) == (other.widths, other.findings)
+
+
+@pytest.fixture(scope="module", params=[(60, 60, 12), (5, 40, 40, 3), (9, 70, 9)], ids=str)
+def large(request):
+    """Tensors of a few shards, some with actors, periods and undirected ties: name and tensor."""
+    rng, shape = np.random.default_rng(7), request.param
+    coords = np.array([(length * rng.random(9000) ** 1.5).astype(int) for length in shape])
+    labels = [tuple(f"{length} {n}" for n in range(length)) for length in shape]
+    labels = [tuple(MONTHS) if length == 12 else each for length, each in zip(shape, labels, strict=True)]
+    Y = ac.CountTensor(coords, 1 + rng.poisson(np.where(rng.random(9000) < 0.01, 400.0, 1.0)), shape, labels=labels)
+    pair = network_modes(Y)
+    Y = Y.mask_diagonal(pair)
+    return Y.undirected(pair, asymmetric="sum") if shape == (5, 40, 40, 3) else Y
+
+
+@pytest.mark.parametrize("shards", [1, 3, 6])
+def test_a_check_of_a_tensor_in_shards_is_that_of_the_tensor_in_memory(large, shards, tmp_path, monkeypatch):
+    """It goes through the shards one by one, and never has all cells."""
+    post = ac.CP(3, **SETTINGS).fit(large).posterior_
+    expected = post.check(draws=40)
+    large.save(tmp_path / "y.zarr", shards=shards)
+    Y = ac.load_tensor(tmp_path / "y.zarr")
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", None)
+    assert_same_check(Posterior(replace(post.record, tensor=Y)).check(draws=40), expected)
+
+
+def test_a_check_keeps_neither_the_data_nor_a_simulated_tensor_in_memory(monkeypatch, tmp_path):
+    """Blocks of a thirtieth of them are read and drawn."""
+    coords = np.random.default_rng(0).integers(0, 100, (3, 400_000))
+    Y = ac.CountTensor(coords, np.ones(400_000, dtype=int), (100, 100, 100))
+    post = ac.CP(1, burn_in=1, draws=1, thin=1, chains=1, likelihood="poisson", progress=False, seed=1).fit(Y)
+    Y.save(tmp_path / "y.zarr", shards=32)
+    whole = Y.coords.nbytes + Y.counts.nbytes
+    record = replace(post.posterior_.record, tensor=ac.load_tensor(tmp_path / "y.zarr"))
+    del Y, post, coords
+
+    def peak():
+        tracemalloc.start()
+        checking.check(record, draws=3, seed=0)
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    peak()  # what is imported on the way is not measured
+    assert peak() > whole
+    monkeypatch.setattr(checking, "_EVENTS_OF_A_BLOCK", 10_000)
+    assert peak() < whole / 3

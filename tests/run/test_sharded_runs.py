@@ -163,8 +163,9 @@ def test_a_tensor_that_was_moved_is_named_when_its_cells_are_needed(tmp_path):
     moved = ac.open_run(path)
     assert_same(moved, post)
     assert (moved.tensor.shape, moved.tensor.labels, moved.tensor.missing) == (SHAPE, tensor().labels, tensor().missing)
-    with refused("path", str(tmp_path / "y.zarr"), "does not exist"):
-        _ = moved.tensor.counts
+    for read in (lambda: moved.tensor.counts, lambda: moved.tensor.mode_totals(0), lambda: next(moved.tensor.blocks())):
+        with refused("path", str(tmp_path / "y.zarr"), "does not exist"):
+            read()
     with refused("path", str(tmp_path / "y.zarr"), "does not exist"):
         ac.AlloCore.resume(path, draws=9, progress=False)
     tensor(binary=True).save(tmp_path / "y.zarr", shards=5)

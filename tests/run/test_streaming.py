@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import allocore as ac
@@ -123,7 +124,8 @@ def test_the_file_has_no_name_and_lies_where_the_tensor_is(sharded, folder, made
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have other permissions on Windows")
 def test_a_folder_that_cannot_be_written_to_leaves_the_file_to_the_one_for_temporary_files(sharded, made, monkeypatch):
-    monkeypatch.setattr(streaming, "os", SimpleNamespace(access=lambda path, mode: False, W_OK=os.W_OK, SEEK_END=2))
+    read_only = SimpleNamespace(access=lambda path, mode: False, W_OK=os.W_OK)
+    monkeypatch.setattr("allocore.tensor.sharded.os", read_only)
     assert_same(fitted(sharded), fitted(tensor()))
     assert made == [Path(tempfile.gettempdir())]
 
@@ -211,3 +213,16 @@ def test_a_killed_fit_leaves_no_file_and_resumes_to_the_same_bytes(sharded, fold
     assert set(folder.rglob("*")) == before
     resumed = ac.AlloCore.resume(run, progress=False).posterior_
     assert_same(resumed, fitted(tensor(), likelihood="poisson"))
+
+
+@pytest.mark.parametrize("name", ["poisson", "bursts"])
+def test_held_out_cells_are_scored_beside_baselines_as_in_memory(sharded, tmp_path, monkeypatch, name):
+    """All cells are never in memory, neither those of the tensor nor those of the training tensor."""
+    expected = fitted(ac.hold_out(tensor(), 0.1, seed=2), **MODELS[name]).evaluate()
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", None)
+    split = ac.hold_out(sharded, 0.1, seed=2, out=tmp_path / "train.zarr")
+    found = fitted(split, **MODELS[name], store=tmp_path / "run.zarr").evaluate()
+    pd.testing.assert_frame_equal(found.table, expected.table, check_exact=True)
+    assert found.findings == expected.findings
+    again = ac.open_run(tmp_path / "run.zarr").evaluate()
+    pd.testing.assert_frame_equal(again.table, expected.table, check_exact=True)

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import allocore as ac
 from allocore.model.likelihood import LIKELIHOODS
-from allocore.posterior.check import simulate_tensor
+from allocore.posterior.check import simulated_blocks
 from allocore.posterior.predict import expected_sums_of_pairs
 from support.errors import refused
 from support.same_draws import assert_same, assert_same_run
@@ -192,7 +192,7 @@ def test_simulated_tensors_have_the_expected_counts_of_pairs(name, posts):
     record, rng, total = posts[name].record, np.random.default_rng(0), np.zeros((7, 7, 4))
     for place in np.ndindex(record.core_values.shape[:2]):
         for _ in range(150):
-            cells, counts = simulate_tensor(record, *place, rng)
+            ((cells, counts),) = simulated_blocks(record, *place, rng)
             assert (cells[0] < cells[1]).all()
             total[tuple(cells)] += counts
     right = expected_counts(posts[name])

@@ -78,6 +78,63 @@ def test_a_mode_whose_totals_memory_cannot_hold_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_blocks_have_every_cell_once_and_are_the_shards(Y, folder, monkeypatch):
+    monkeypatch.setattr(coordinates, "_CELLS_AT_ONCE", 700)
+    sharded = ac.load_tensor(folder)
+    assert [len(counts) for _, counts in sharded.blocks()] == [3072, 3072, Y.nnz - 6144]
+    assert max(len(counts) for _, counts in Y.blocks()) == 700
+    for tensor in (Y, sharded):
+        blocks = list(tensor.blocks())
+        assert {coords.dtype for coords, _ in blocks} == {Y.coords.dtype}
+        coords, counts = (np.concatenate(each, axis=-1) for each in zip(*blocks, strict=True))
+        assert ac.CountTensor(coords, counts, Y.shape) == ac.CountTensor(Y.coords, Y.counts, Y.shape)
+
+
+@pytest.mark.parametrize("along", [0, 1, 2])
+def test_cells_are_held_out_of_shards_one_by_one(Y, folder, tmp_path, monkeypatch, along):
+    expected = ac.hold_out(Y, 0.1, along=along, seed=along)
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", None)
+    split = ac.hold_out(ac.load_tensor(folder), 0.1, along=along, seed=along, out=tmp_path / "train.zarr")
+    assert split.test == expected.test
+    monkeypatch.undo()
+    expected.train.save(tmp_path / "expected.zarr", shards=split.train.shards)
+    assert split.train.files.fingerprint == ac.load_tensor(tmp_path / "expected.zarr").files.fingerprint
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_training_tensors_in_shards_are_those_of_tensors_in_memory(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    modes, undirected = 2 + seed % 3, seed % 2
+    shape = rng.integers(8, 60, modes)
+    shape[1] = shape[0] if undirected else shape[1]
+    coords = (shape[:, None] * rng.random((modes, 5000)) ** rng.uniform(0.5, 2.0)).astype(int)
+    Y = ac.CountTensor(coords, 1 + rng.poisson(1.0, 5000), shape.tolist())
+    Y = Y.mask_diagonal().undirected(asymmetric="sum") if undirected else Y
+    expected = ac.hold_out(Y, 0.2, along=seed % modes, seed=seed)
+    expected.train.save(tmp_path / "expected.zarr", shards=2)
+    Y.save(tmp_path / "y.zarr", shards=2)
+    sharded = ac.load_tensor(tmp_path / "y.zarr")
+    split = ac.hold_out(sharded, 0.2, along=seed % modes, seed=seed, out=tmp_path / "train.zarr")
+    assert split.test == expected.test
+    assert split.train == expected.train
+    assert split.train.files.sizes.order == ac.load_tensor(tmp_path / "expected.zarr").files.sizes.order
+
+
+def test_cells_are_sorted_anew_if_another_order_suits_those_that_are_not_held_out(tmp_path, monkeypatch):
+    """Of 90 rows, some are held out, and then there are no longer many fewer columns than rows."""
+    rng = np.random.default_rng(5)
+    Y = ac.CountTensor(rng.integers(0, [[90], [60]], (2, 6000)), rng.poisson(2.0, 6000) + 1, (90, 60))
+    Y.save(tmp_path / "y.zarr", shards=4)
+    expected = ac.hold_out(Y, 0.15, seed=1)
+    expected.train.save(tmp_path / "expected.zarr", shards=3)
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", None)
+    sharded = ac.load_tensor(tmp_path / "y.zarr")
+    train = ac.hold_out(sharded, 0.15, seed=1, out=tmp_path / "train.zarr").train
+    assert (sharded.files.sizes.order, train.files.sizes.order) == ((1, 0), (0, 1))
+    assert train.files.fingerprint == ac.load_tensor(tmp_path / "expected.zarr").files.fingerprint
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["expected.zarr", "train.zarr", "y.zarr"]
+
+
 def test_zarr_reads_the_cells(Y, folder):
     found = zarr.open_group(folder, mode="r", zarr_format=2)
     assert sorted(map(tuple, np.asarray(found["coords"]).T.tolist())) == sorted(map(tuple, Y.coords.T.tolist()))

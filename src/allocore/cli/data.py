@@ -90,7 +90,7 @@ def _write_shards(
             if not isinstance(Y, ac.ShardedTensor):
                 Y.binarize().save(out, shards=number)
             else:
-                ones = ((coords, np.ones_like(counts)) for coords, counts in Y.files.parts())
+                ones = ((coords, np.ones_like(counts)) for coords, counts in Y.blocks())
                 write_shards(out, Y, Y.files.sizes.order, ones, number)
     written = ac.ShardedTensor(out)
     print_data(console, written, binary=binary)
@@ -153,8 +153,7 @@ def info(
     counted = ([{"label": label, "count": count} for label, count in top] for top in tops)
     console.keep(top_labels=dict(zip(Y.mode_names, counted, strict=True)))
     console.print(table)
-    parts = (counts for _, counts in Y.files.parts()) if isinstance(Y, ac.ShardedTensor) else [Y.counts]
-    ones = sum(int((counts == 1).sum()) for counts in parts) / Y.nnz
+    ones = sum(int((counts == 1).sum()) for _, counts in Y.blocks()) / Y.nnz
     console.keep(share_of_ones=ones)
     console.print(
         f"Counts: {ones:.0%} of the non-zeros are 1, the largest is {Y.max:,}, "

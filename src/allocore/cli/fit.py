@@ -1,5 +1,6 @@
 """Commands that fit: fit, resume, and fold-in, which adds new rows to a fit."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 from rich.text import Text
 
 import allocore as ac
+from allocore._io import temporary_folder
 from allocore._text import plural
 from allocore.cli.app import Output, app, exit_if_stopped, explaining_stops
 from allocore.cli.options import (
@@ -45,6 +47,7 @@ from allocore.cli.options import (
 from allocore.errors import InputError, StoreError, whole_number
 from allocore.model.spec import check_likelihood, likelihood_for
 from allocore.storage.record import SWEEPS_OF_NEW_ROWS
+from allocore.tensor.holdout import held_out_cells
 
 
 @app.command()
@@ -60,7 +63,10 @@ def fit(
     threads: Threads = None,
     hold_out: Annotated[
         float | None,
-        typer.Option(help="Hold out this share of the fibres, and report how well the run predicts them."),
+        typer.Option(
+            help="Hold out this share of the fibres, and report how well the run predicts them. Of a tensor in shards, "
+            "the rest is written next to the run, in shards too."
+        ),
     ] = None,
     along: Annotated[
         str | None,
@@ -141,20 +147,36 @@ def fit(
         known = likelihood_for(likelihood["likelihood"], Y.max, likelihood["dispersion_by"])
         chosen.check_likelihood({**likelihood, "likelihood": known})
     before = _size_of(out) if out is not None and goes_on else None
-    split = None
-    if hold_out is not None:
-        split = ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), hold_out_seed)
-        if isinstance(Y, ac.ShardedTensor):
-            console.print("To hold out cells, the whole tensor was read into memory. The fit does not use shards.")
     print_data(console, Y, binary=likelihood["binary"])
     modes = known_factors.add_to(modes_with(exposures, Y), Y)
     model = chosen.estimator(settings, seed=seed, threads=threads, **({"modes": modes} if modes else {}))
-    _fit_and_save(model, Y if split is None else split, out, start, cluster, goes_on=goes_on)
-    print_classes(console, model.posterior_, rows, top)
-    if isinstance(model, ac.NNTuck):
-        _print_starts(console, model)
-    _print_run(console, model.posterior_, out, before)
+    with ExitStack() as stack:
+        to_fit: ac.CountTensor | ac.Split = Y
+        if hold_out is not None:
+            how = hold_out, -1 if along is None else mode_given(along, Y.mode_names), hold_out_seed
+            to_fit = _held_out(Y, how, out, console, stack)
+        _fit_and_save(model, to_fit, out, start, cluster, goes_on=goes_on)
+        print_classes(console, model.posterior_, rows, top)
+        if isinstance(model, ac.NNTuck):
+            _print_starts(console, model)
+        _print_run(console, model.posterior_, out, before)
     exit_if_stopped(_is_complete(model))
+
+
+def _held_out(
+    Y: "ac.CountTensor", how: tuple[float, int | str, int], out: Path | None, console: Output, stack: ExitStack
+) -> "ac.Split":
+    """Hold out cells. The training tensor of a tensor in shards is next to the run, or it is temporary."""
+    if not isinstance(Y, ac.ShardedTensor):
+        return ac.hold_out(Y, *how)
+    if out is None:
+        return ac.hold_out(Y, *how, out=stack.enter_context(temporary_folder(Y.scratch / "fit")) / "train.zarr")
+    train = out.with_suffix(".train.zarr")
+    if out.exists():  # the run goes on
+        return ac.Split(ac.load_tensor(train), held_out_cells(Y, *how)[1])
+    split = ac.hold_out(Y, *how, out=train)
+    console.wrote(train, f"Training tensor, which the run needs, written to {train}")
+    return split
 
 
 def _goes_on(out: Path | None, chosen: ChosenModel) -> bool:

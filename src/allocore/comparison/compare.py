@@ -1,7 +1,7 @@
 """Compare models on held-out cells: the public function, its result, and its folder.
 
     DIR/  settings.json            what all jobs have in common
-          tensor.npz               the data
+          tensor.npz               the data; of a tensor in shards, tensor.json says where it is
           jobs/NAME.json           the result of a job
           jobs/NAME.failed.json    or its error
           results.csv, report.md, figures
@@ -25,11 +25,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from allocore._io import ProcessLock, path_of, read_inside, remove_unfinished, replacing, result_file
+from allocore._io import (
+    ProcessLock,
+    path_of,
+    read_inside,
+    remove_abandoned,
+    remove_unfinished,
+    replacing,
+    result_file,
+)
 from allocore._text import plural
 from allocore.comparison import tables
 from allocore.comparison.findings import comparison_findings
-from allocore.comparison.jobs import JobProcesses, JobProgress, Outcome, forecast_words, run_jobs, trial_rates
+from allocore.comparison.jobs import (
+    JobProcesses,
+    JobProgress,
+    Outcome,
+    forecast_words,
+    place_of_splits,
+    run_jobs,
+    trial_rates,
+)
 from allocore.comparison.models import EM_ONLY, Job, Models, Settings, requested_jobs
 from allocore.errors import Described, InputError, StoreError, whole_number
 from allocore.findings import Finding, sentences
@@ -40,7 +56,7 @@ from allocore.run.cluster.tasks import slots
 from allocore.storage.record import fingerprint
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import as_tensor, load_tensor
-from allocore.tensor.holdout import hold_out as split_tensor
+from allocore.tensor.holdout import held_out_cells
 from allocore.tensor.sharded import ShardedTensor
 
 if TYPE_CHECKING:
@@ -205,7 +221,8 @@ def compare(
     Parameters
     ----------
     Y : CountTensor, or anything `as_tensor` takes
-        The tensor.
+        The tensor. One in shards stays on disk: each job writes its training tensor in shards next to it, for as long
+        as it runs. Only NNTuck reads all cells.
     models : mapping of str to AlloCore, CP, Tucker or NNTuck
         Models, or lists of them, by name. Their `seed`, `threads`, `store`, `executor` and `progress` are not used.
     budgets : sequence of int, optional
@@ -254,7 +271,6 @@ def compare(
     [['allocore', 5, 0, 7.0], ['cp', 5, 0, 7.0]]
     """
     tensor = as_tensor(Y)
-    tensor = tensor.load() if isinstance(tensor, ShardedTensor) else tensor  # every job needs all of it
     settings = Settings.of(tensor, hold_out, along, seed, hold_out_seed)
     requested = requested_jobs(tensor, models, budgets, whole_number("splits", splits), settings)
     at_a_time = None if jobs is None else whole_number("jobs", jobs)
@@ -319,8 +335,14 @@ def _run(
             log(forecast_words(todo, rates, parallel))
         display = JobProgress(todo, len(requested) - len(todo), parallel, rates)
     go_on = f"the results so far are in {folder.path}, and a comparison with that folder continues"
-    with JobProcesses(folder.tensor, parallel) if workers is None else nullcontext(workers) as executor:
-        run_jobs(executor, todo, tensor, parallel=at_a_time, threads=threads, save=save, go_on=go_on, display=display)
+    try:
+        with JobProcesses(folder.tensor, parallel) if workers is None else nullcontext(workers) as executor:
+            run_jobs(
+                executor, todo, tensor, parallel=at_a_time, threads=threads, save=save, go_on=go_on, display=display
+            )
+    finally:
+        if isinstance(tensor, ShardedTensor):
+            remove_abandoned(place_of_splits(tensor))  # by jobs that were killed
 
 
 def _gather(folder: "Folder", requested: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
@@ -342,10 +364,11 @@ def write(found: Comparison, folder: Path) -> None:
 
 
 def _check_splits(tensor: CountTensor, settings: Settings, splits: int) -> None:
-    """Make every split once, so that a bad one is reported before any job runs."""
+    """Draw every split once, so that a bad one is reported before any job runs."""
     for split in range(splits):
         try:
-            split_tensor(tensor, settings.hold_out, settings.along, settings.hold_out_seed + split)
+            fibres, _ = held_out_cells(tensor, settings.hold_out, settings.along, settings.hold_out_seed + split)
+            _ = tensor.missing.union(fibres).cells
         except InputError as error:
             name = "hold_out" if error.argument == "fraction" else error.argument
             raise InputError(name, error.value, f"{error.rule} (split {split})") from None
@@ -356,7 +379,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.tensor = path / "tensor.npz"
+        self.tensor, self._reference = path / "tensor.npz", path / "tensor.json"
         self._requested: dict[str, list[Any]] = {}
 
     @contextmanager
@@ -373,8 +396,13 @@ class Folder:
             raise StoreError(self.path, "is being written by another process. Wait until it ends") from None
         try:
             remove_unfinished(self.path)
+            if isinstance(tensor, ShardedTensor):
+                self.tensor = tensor.path
+                known = {"fingerprint": fingerprint(tensor), "mode_names": tensor.mode_names}
+                _write_json(self._reference, {"path": str(tensor.path), **known})
             # Without settings.json the tensor there may belong to another comparison.
-            if not (self.path / "settings.json").exists() or not self.tensor.exists():
+            elif not (self.path / "settings.json").exists() or not self.tensor.exists():
+                self._reference.unlink(missing_ok=True)
                 tensor.save(self.tensor)
             _write_json(self.path / "settings.json", {"format": 1, **asdict(settings)})
             for job in requested:
@@ -418,12 +446,16 @@ class Folder:
         jobs = [Job.from_json(outcome["job"]) for outcome in self._all_outcomes().values()]
         if not jobs:
             return []
-        if not self.tensor.exists():
+        if self._reference.exists():
+            there = _read_json(self._reference, "Use another folder")
+            same, names = there["fingerprint"], there["mode_names"]
+        elif self.tensor.exists():
+            tensor = load_tensor(self.tensor)
+            same, names = fingerprint(tensor), tensor.mode_names
+        else:
             rule = "must be another folder: this one has results, but neither settings.json nor tensor.npz"
             raise InputError("out", str(self.path), rule)
-        tensor = load_tensor(self.tensor)
-        same = fingerprint(tensor)
-        found = [Settings(same, job.hold_out, job.along, tensor.mode_names[job.along], job.seed - job.split,
+        found = [Settings(same, job.hold_out, job.along, names[job.along], job.seed - job.split,
                           job.hold_out_seed - job.split, job.sampler_version) for job in jobs]  # fmt: skip
         return [asdict(settings) for settings in dict.fromkeys(found)]
 
@@ -490,7 +522,9 @@ def check_place(path: Path) -> None:
         return
     names = {each.name for each in path.iterdir() if not each.name.endswith(".tmp")}
     is_comparison = (
-        "settings.json" in names or {"jobs", "results.csv"} <= names or names <= {"lock", "jobs", "tensor.npz"}
+        "settings.json" in names
+        or {"jobs", "results.csv"} <= names
+        or names <= {"lock", "jobs", "tensor.npz", "tensor.json"}
     )
     if not is_comparison:
         raise InputError("out", str(path), "must be an empty folder or one with a comparison")

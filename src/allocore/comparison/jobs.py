@@ -1,7 +1,8 @@
 """The jobs of a comparison: each fits one model and judges it on held-out cells, as a task of an executor.
 
 `JobProcesses` starts a process for each job. On an executor of the user, the scores are the same, but the peak memory
-is that of the worker so far, and the seconds depend on what else it does.
+is that of the worker so far, and the seconds depend on what else it does. A job of a tensor in shards writes the
+training tensor in shards too, next to the tensor, and removes it at its end.
 
 `python -m allocore.comparison.jobs TENSOR THREADS NAME` reads a job from standard input as JSON and prints its outcome
 as JSON. The name is for lists of processes. The job ends when standard input closes, so it never outlives its parent.
@@ -28,6 +29,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from allocore._io import temporary_folder
 from allocore.comparison.models import Job, series_name
 from allocore.findings import Finding, FindingWarning, warn
 from allocore.posterior.evaluate import mean_scores
@@ -37,7 +39,8 @@ from allocore.run.chains import Stop
 from allocore.run.cluster.tasks import DataWanted, Lost, Tasks, Versions, check_versions, remembered, slots
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import load_tensor
-from allocore.tensor.holdout import HeldOut, hold_out
+from allocore.tensor.holdout import HeldOut, Split, hold_out
+from allocore.tensor.sharded import ShardedTensor
 
 Outcome = dict[str, Any]  # the numbers of a job, or its `error` and `log`
 Timed = Sequence[tuple[Job, float]]  # jobs and their seconds so far
@@ -52,7 +55,19 @@ _SHOWN = 3  # running jobs that a bar names
 
 def fit_and_judge(tensor: CountTensor, job: Job, threads: int) -> dict[str, Any]:
     """Fit a model to the training part of a split, and judge its predictions of the held-out part."""
-    split = hold_out(tensor, job.hold_out, job.along, job.hold_out_seed)
+    how = job.hold_out, job.along, job.hold_out_seed
+    if not isinstance(tensor, ShardedTensor):
+        return _fit_and_judge(hold_out(tensor, *how), job, threads)
+    with temporary_folder(place_of_splits(tensor)) as folder:
+        return _fit_and_judge(hold_out(tensor, *how, out=folder / "train.zarr"), job, threads)
+
+
+def place_of_splits(tensor: ShardedTensor) -> Path:
+    """Return the path next to which, and with a name like which, jobs write training tensors in shards."""
+    return tensor.scratch / f"{tensor.path.stem}.split"
+
+
+def _fit_and_judge(split: Split, job: Job, threads: int) -> dict[str, Any]:
     # A first, short fit compiles the kernels, or loads them, so that only the fit is timed.
     shortest_model(job, threads).fit(split.train)
     model = job.new_estimator(threads)
@@ -377,8 +392,12 @@ _SWEEPS = 3
 
 
 def trial_rates(tensor: CountTensor, jobs: Sequence[Job], threads: int) -> dict[str, float]:
-    """Return the seconds of each model's fit for each unit of `work_of`; none if all jobs together are short."""
-    if sum(job.sweeps * work_of(job) for job in jobs) * tensor.nnz < _WORTH_A_TRIAL:
+    """Return the seconds of each model's fit for each unit of `work_of`; none if all jobs together are short.
+
+    None for a tensor in shards either, of which each fit writes a file first.
+    """
+    short = sum(job.sweeps * work_of(job) for job in jobs) * tensor.nnz < _WORTH_A_TRIAL
+    if short or isinstance(tensor, ShardedTensor):
         return {}
     rates = {}
     for model in dict.fromkeys(job.model for job in jobs):

@@ -9,7 +9,12 @@ A tensor of the posterior predictive distribution, given one draw (Zhou and Cari
     bernoulli           whether it has any                                                               c = 1
 
 Events in missing cells are dropped. With a p for each row of a mode, c and p are those of the row; otherwise c is one
-number, which multiplies all N_q. Time and memory grow with the events, never with the number of cells.
+number, which multiplies all N_q. Time grows with the events, never with the number of cells.
+
+Statistics need little of a tensor: the totals of its rows, how many cells have each count, and which actors are tied.
+These are added up block by block, so no tensor is in memory as a whole. The data come in the blocks that the tensor has
+(the shards of a tensor on disk); a simulated tensor with many events is drawn in ranges of the rows of one mode, whose
+events are independent.
 
 Statistics of the data are compared with those of S simulated tensors (Gelman, Meng and Stern 1996). The p-value of one
 statistic is two-sided: twice the smaller of (1 + number of simulated values >= observed) / (1 + S) and the same with
@@ -33,10 +38,11 @@ totals to be inside. It is above 1 where cells share shocks that the model takes
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +57,14 @@ from allocore.model.likelihood import dispersion_of
 from allocore.posterior.predict import number_of_draws
 from allocore.progress import watched
 from allocore.storage.record import Record
-from allocore.tensor.coordinates import Integers, canonical, coordinate_type
+from allocore.tensor.coordinates import (
+    DistinctValues,
+    Integers,
+    canonical,
+    coordinate_type,
+    run_starts,
+    sums_by_row,
+)
 from allocore.tensor.count_tensor import CountTensor, missing_diagonals
 from allocore.tensor.labels import label_kind
 from allocore.tensor.missing import WILDCARD, Missing, covered
@@ -60,7 +73,7 @@ from allocore.tensor.undirected import as_pairs, directions
 
 LEAST_TENSORS = 40  # with fewer, no adjusted p-value is clearly below 5%
 _MOST_EVENTS = 2**30  # of one tensor; a thousand million events take minutes
-_EVENTS_AT_ONCE = 2_000_000
+_EVENTS_AT_ONCE, _EVENTS_OF_A_BLOCK = 2_000_000, 2**23
 # A brief check simulates about this many events: some seconds on one processor.
 _BRIEF_EVENTS, _BRIEF_TENSORS = 20_000_000, 60
 _ENDS = (0.05, 0.5, 0.95)
@@ -75,9 +88,22 @@ _ABOUT_ALL_CELLS, _CLEARLY_OFF = ("total", "non-zero cells"), 0.1
 _LARGEST_P = float(np.nextafter(1.0, 0.0))
 
 
-def simulate_tensor(record: Record, chain: int, draw: int, rng: np.random.Generator) -> tuple[Integers, Ints]:
-    """Return the non-zero cells (M, N) of a tensor simulated from one draw, sorted, and their counts."""
-    cells_MN, latent_N = _latent_counts(record, chain, draw, rng)
+Block = tuple[Integers, Ints]  # some cells (M, N) and their counts
+
+
+def simulated_blocks(record: Record, chain: int, draw: int, rng: np.random.Generator) -> Iterator[Block]:
+    """Yield the non-zero cells of a tensor simulated from one draw and their counts: one block if it has few events."""
+    classes = _Classes.of(record, chain, draw)
+    if not classes.events <= _MOST_EVENTS:
+        given = Described(f"a run with a draw of {classes.events:.3g} expected events")
+        raise InputError("post", given, f"must have at most {_MOST_EVENTS:,} in a draw, each of which is simulated")
+    for part in classes.in_parts(record.tensor.undirected_modes or ()):
+        yield _simulated(record, chain, draw, part, rng)
+
+
+def _simulated(record: Record, chain: int, draw: int, classes: "_Classes", rng: np.random.Generator) -> Block:
+    """The cells that have events of these classes, sorted, and their counts."""
+    cells_MN, latent_N = _latent_counts(classes, record.tensor.shape, rng)
     observed_N = ~covered(cells_MN, record.tensor.missing)
     cells_MN, latent_N = cells_MN[:, observed_N], latent_N[observed_N]
     if (pair := record.tensor.undirected_modes) is not None:
@@ -93,16 +119,20 @@ def simulate_tensor(record: Record, chain: int, draw: int, rng: np.random.Genera
 
 def expected_events(record: Record, chain: int, draw: int) -> float:
     """Return the expected number of latent events of a draw, those in missing cells included."""
-    return float(_Classes.of(record, chain, draw).rate_Q.sum())
+    return _Classes.of(record, chain, draw).events
 
 
 class _Classes(NamedTuple):
-    """The classes of a draw: expected events, the factor of each in every mode, and factors with their column sums."""
+    """The classes of a draw: expected events, the factor of each in every mode, and factors with their column sums.
+
+    The factors have the rows of a range, which begins with the row `first` of each mode.
+    """
 
     rate_Q: Floats
     subs_QM: Ints
     weights: list[Floats]
     sums: list[Floats]
+    first: list[int]
 
     @classmethod
     def of(cls, record: Record, chain: int, draw: int) -> "_Classes":
@@ -118,22 +148,47 @@ class _Classes(NamedTuple):
         sums = [each_DK.sum(axis=0) for each_DK in weights]
         for m, sums_K in enumerate(sums):
             rate_Q *= sums_K[subs_QM[:, m]]
-        return cls(rate_Q, np.asarray(subs_QM), weights, sums)
+        return cls(rate_Q, np.asarray(subs_QM), weights, sums, [0] * len(weights))
+
+    @property
+    def events(self) -> float:
+        """How many events are expected."""
+        return float(self.rate_Q.sum())
+
+    def in_parts(self, whole: Sequence[int]) -> Iterator["_Classes"]:
+        """Cut the rows of a mode other than those that stay whole, so that a part has few events, or only one row."""
+        modes = [m for m in range(len(self.weights)) if m not in whole]
+        if self.events <= _EVENTS_OF_A_BLOCK or not modes:
+            yield self
+            return
+        events = {m: self._events_by_row(m) for m in modes}
+        mode = min(modes, key=lambda m: float(events[m].max()))
+        block_D = np.floor(np.cumsum(events[mode]) / _EVENTS_OF_A_BLOCK)
+        starts = run_starts(block_D.astype(np.int64)).tolist()
+        for start, end in pairwise([*starts, len(block_D)]):
+            yield self._of_rows(mode, slice(start, end))
+
+    def _events_by_row(self, mode: int) -> Floats:
+        used_K = np.bincount(self.subs_QM[:, mode], self.rate_Q, len(self.sums[mode]))
+        share_K = np.divide(used_K, self.sums[mode], out=np.zeros_like(used_K), where=used_K > 0.0)
+        return np.asarray((self.weights[mode] * share_K).sum(axis=1))
+
+    def _of_rows(self, mode: int, rows: slice) -> "_Classes":
+        weights, sums, first = list(self.weights), list(self.sums), list(self.first)
+        weights[mode], first[mode] = weights[mode][rows], rows.start
+        sums[mode] = weights[mode].sum(axis=0)
+        share_K = np.divide(sums[mode], self.sums[mode], out=np.zeros_like(sums[mode]), where=self.sums[mode] > 0.0)
+        return _Classes(self.rate_Q * share_K[self.subs_QM[:, mode]], self.subs_QM, weights, sums, first)
 
 
-def _latent_counts(record: Record, chain: int, draw: int, rng: np.random.Generator) -> tuple[Integers, Ints]:
-    """The cells of all latent events of a draw, missing cells included, and the number of events in each."""
-    classes, shape = _Classes.of(record, chain, draw), record.tensor.shape
-    expected = float(classes.rate_Q.sum())
-    if not expected <= _MOST_EVENTS:
-        given = Described(f"a run with a draw of {expected:.3g} expected events")
-        raise InputError("post", given, f"must have at most {_MOST_EVENTS:,} in a draw, each of which is simulated")
+def _latent_counts(classes: _Classes, shape: tuple[int, ...], rng: np.random.Generator) -> Block:
+    """The cells of all latent events, missing cells included, and the number of events in each."""
     ends_Q = np.concatenate([[0], np.cumsum(rng.poisson(classes.rate_Q))])
     cells_MN: Integers = np.empty((len(shape), 0), dtype=coordinate_type(shape))
     latent_N: Ints = np.empty(0, dtype=np.int64)
     for start in range(0, int(ends_Q[-1]), _EVENTS_AT_ONCE):
         events_Q = np.diff(np.clip(ends_Q, start, start + _EVENTS_AT_ONCE))
-        new_ME = np.array([_rows(classes, mode, events_Q, rng) for mode in range(len(shape))])
+        new_ME = np.array([_rows(classes, mode, events_Q, rng) + first for mode, first in enumerate(classes.first)])
         new = canonical(new_ME, np.ones(new_ME.shape[1], dtype=np.int64), shape)
         if not len(latent_N):
             cells_MN, latent_N = new
@@ -167,48 +222,76 @@ def _rows(classes: _Classes, mode: int, events_Q: Ints, rng: np.random.Generator
     return np.asarray(rows_E[np.arange(len(rows_E)) + np.repeat(place_Q - first_Q, events_Q)])
 
 
+class _Tally(NamedTuple):
+    """What the statistics need of a tensor: the totals of rows by mode, how many cells have each count, the network."""
+
+    totals: list[Ints]
+    frequencies: Mapping[int, int]
+    network: Mapping[str, float]
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block], tensor: CountTensor, pair: tuple[int, int] | None) -> "_Tally":
+        """Add up the blocks of a tensor like `tensor`, in which `pair` are the modes of a network, if it has one."""
+        totals = [np.zeros(length, dtype=np.int64) for length in tensor.shape]
+        frequencies, ties = Counter[int](), DistinctValues()
+        for cells_MN, counts_N in blocks:
+            for totals_D, row_N in zip(totals, cells_MN, strict=True):
+                totals_D += sums_by_row(row_N, counts_N, len(totals_D))
+            frequencies.update(dict(zip(*(each.tolist() for each in np.unique_counts(counts_N)), strict=True)))
+            if pair is not None:
+                ties.add(cells_MN[pair[0]].astype(np.int64) * tensor.shape[pair[0]] + cells_MN[pair[1]])
+        if pair is None:
+            return cls(totals, frequencies, {})
+        ends = np.divmod(ties.sorted(), tensor.shape[pair[0]])
+        from_N, to_N = np.concatenate(directions(np.stack(ends), tensor.undirected_modes and (0, 1)), axis=1)
+        return cls(totals, frequencies, network_statistics(from_N, to_N, tensor.shape[pair[0]]))
+
+
 class _Statistic(NamedTuple):
-    """A number that describes a tensor: its name, a function of cells and counts, and the least unit that matters."""
+    """A number that describes a tensor: its name, a function of its tally, and the least unit that matters."""
 
     name: str
-    value: Callable[[Integers, Ints], float]
+    value: Callable[[_Tally], float]
     unit: float = 0.0
 
 
-def _statistics(record: Record) -> list[_Statistic]:
-    """The statistics that apply to the tensor of a run."""
+def _statistics(record: Record, pair: tuple[int, int] | None) -> Iterator[_Statistic]:
+    """The statistics that apply to the tensor of a run, in which `pair` are the modes of a network, if it has one."""
     tensor = record.tensor
     top = math.ceil(_TOP_SHARE * tensor.nnz)
-    found = [
-        _Statistic("total", lambda _, counts_N: float(counts_N.sum()), 1.0),
-        _Statistic("non-zero cells", lambda _, counts_N: float(len(counts_N)), 1.0),
-    ]
-    if record.spec.likelihood == "bernoulli":
-        found = found[:1]  # all counts are 1
-    else:
-        found += [
-            _Statistic("largest count", lambda _, counts_N: float(counts_N.max(initial=0)), 1.0),
-            _Statistic("share of the top 1% of cells", lambda _, counts_N: top_share(counts_N, top)),
-        ]
+    yield _Statistic("total", lambda tally: float(tally.totals[0].sum()), 1.0)
+    if record.spec.likelihood != "bernoulli":  # all counts are 1
+        yield _Statistic("non-zero cells", lambda tally: float(sum(tally.frequencies.values())), 1.0)
+        yield _Statistic("largest count", lambda tally: float(max(tally.frequencies, default=0)), 1.0)
+        yield _Statistic("share of the top 1% of cells", lambda tally: top_share(tally.frequencies, top))
     for mode, labels in enumerate(tensor.labels):
         if label_kind(labels) in ("time", "order"):
-            found.append(_over_time(tensor, mode))
-    pair = network_modes(tensor)
-    return found if pair is None else [*found, *_of_network(tensor, pair)]
+            yield _over_time(tensor, mode)
+    for name in NETWORK_STATISTICS if pair is not None else ():
+        if tensor.undirected_modes is None:
+            yield _Statistic(name, _of_network(name))
+        elif name in _UNDIRECTED_STATISTICS:
+            yield _Statistic(_UNDIRECTED_STATISTICS[name], _of_network(name))
 
 
-def top_share(counts_N: Ints, top: int) -> float:
-    """Return the share of all counts that the `top` largest have."""
-    if len(counts_N) <= top:
-        return float(len(counts_N) > 0)
-    return float(np.partition(counts_N, -top)[-top:].sum() / counts_N.sum())
+def _of_network(name: str) -> Callable[[_Tally], float]:
+    return lambda tally: tally.network[name]
+
+
+def top_share(frequencies: Mapping[int, int], top: int) -> float:
+    """Return the share of all counts that the `top` largest have, given how many cells have each count."""
+    taken, left = 0, top
+    for count, cells in sorted(frequencies.items(), reverse=True):
+        taken += count * min(cells, left)
+        left -= min(cells, left)
+    return taken / max(1, sum(count * cells for count, cells in frequencies.items()))
 
 
 def _over_time(tensor: CountTensor, mode: int) -> _Statistic:
     observed_D = tensor.missing.observed_rows(mode)
 
-    def variance(cells_MN: Integers, counts_N: Ints) -> float:
-        totals_D = np.bincount(cells_MN[mode], counts_N, len(observed_D))[observed_D]
+    def variance(tally: _Tally) -> float:
+        totals_D = tally.totals[mode][observed_D].astype(np.float64)
         return float(totals_D.var(ddof=1)) if len(totals_D) > 1 else 0.0
 
     return _Statistic(f"variance of totals over {tensor.mode_names[mode]}", variance)
@@ -229,27 +312,6 @@ def _without_diagonal(tensor: CountTensor, pair: tuple[int, int]) -> bool:
     diagonal_DM = np.full((tensor.shape[pair[0]], tensor.ndim), WILDCARD)
     diagonal_DM[:, pair] = np.arange(len(diagonal_DM))[:, None]
     return tensor.missing.union(Missing(diagonal_DM, tensor.shape)) == tensor.missing
-
-
-def _of_network(tensor: CountTensor, pair: tuple[int, int]) -> Iterator[_Statistic]:
-    """Statistics of the graph of actors with any count from one to the other, self-loops left out."""
-    actors, undirected = tensor.shape[pair[0]], tensor.undirected_modes is not None
-    kept: list[tuple[Integers, dict[str, float]]] = []  # those of the last tensor, which all functions are called with
-
-    def value(name: str) -> Callable[[Integers, Ints], float]:
-        def of(cells_MN: Integers, _: Ints) -> float:
-            if not kept or kept[0][0] is not cells_MN:
-                ties_MN = np.concatenate(directions(cells_MN, tensor.undirected_modes), axis=1)
-                kept[:] = [(cells_MN, network_statistics(ties_MN[pair[0]], ties_MN[pair[1]], actors))]
-            return kept[0][1][name]
-
-        return of
-
-    for name in NETWORK_STATISTICS:
-        if not undirected:
-            yield _Statistic(name, value(name))
-        elif name in _UNDIRECTED_STATISTICS:
-            yield _Statistic(_UNDIRECTED_STATISTICS[name], value(name))
 
 
 NETWORK_STATISTICS = (
@@ -355,13 +417,15 @@ def check(record: Record, draws: int, seed: int) -> Check:
     """Compare the data of a run with tensors simulated from its draws, taken in turn."""
     second_ends = (record.tensor.undirected_modes or ())[1:]  # whose labels have the totals of the first
     modes = [_Labels.of(record.tensor, m) for m in range(record.tensor.ndim) if m not in second_ends]
-    statistics = _statistics(record)
+    pair = network_modes(record.tensor)
+    statistics = list(_statistics(record, pair))
     values_IJ = np.empty((draws + 1, len(statistics)))
     totals = [np.empty((draws + 1, len(each.rows_L)), dtype=np.int64) for each in modes]
-    for i, (cells_MN, counts_N) in enumerate(watched(_tensors(record, draws, seed), draws + 1, "simulating tensors")):
-        values_IJ[i] = [each.value(cells_MN, counts_N) for each in statistics]
+    for i, blocks in enumerate(watched(_tensors(record, draws, seed), draws + 1, "simulating tensors")):
+        tally = _Tally.of(blocks, record.tensor, pair)
+        values_IJ[i] = [each.value(tally) for each in statistics]
         for totals_IL, each in zip(totals, modes, strict=True):
-            totals_IL[i] = each.totals(cells_MN, counts_N)
+            totals_IL[i] = each.totals(tally)
     return _judged(record, statistics, values_IJ, modes, totals)
 
 
@@ -373,13 +437,13 @@ def brief_draws(record: Record) -> int | None:
     return None if affordable < LEAST_TENSORS else int(min(_BRIEF_TENSORS, affordable))
 
 
-def _tensors(record: Record, draws: int, seed: int) -> Iterator[tuple[Integers, Ints]]:
+def _tensors(record: Record, draws: int, seed: int) -> Iterator[Iterable[Block]]:
     """The data, then simulated tensors. Tensor i takes the values of draw i S // draws of the S of the posterior."""
-    yield record.tensor.coords, record.tensor.counts
+    yield record.tensor.blocks()
     every, per_chain = number_of_draws(record), record.core_values.shape[1]
     for i in range(draws):
         chain, draw = divmod(i * every // draws, per_chain)
-        yield simulate_tensor(record, chain, draw, np.random.default_rng([record.seed, seed, chain, draw, i]))
+        yield simulated_blocks(record, chain, draw, np.random.default_rng([record.seed, seed, chain, draw, i]))
 
 
 class _Labels(NamedTuple):
@@ -399,11 +463,9 @@ class _Labels(NamedTuple):
         pair = tensor.undirected_modes or ()
         return cls(tensor.mode_names[mode], pair if mode in pair else (mode,), rows_L, names)
 
-    def totals(self, cells_MN: Integers, counts_N: Ints) -> Floats:
+    def totals(self, tally: _Tally) -> Ints:
         """The sum of the counts of each label."""
-        length = int(self.rows_L.max(initial=-1)) + 1
-        sums = [np.bincount(cells_MN[end], counts_N, length)[:length] for end in self.ends]
-        return np.asarray(sum(sums[1:], sums[0])[self.rows_L])
+        return np.asarray(sum(tally.totals[end][self.rows_L] for end in self.ends))
 
     def taken(self, chosen_L: Flags) -> "_Labels":
         names = [self.names[n] for n in np.flatnonzero(chosen_L).tolist()]

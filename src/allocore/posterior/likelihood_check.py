@@ -74,15 +74,16 @@ def count_dispersion(record: Record) -> CountDispersion:
 
 def _of_draw(counts_N: Ints, mu_N: Floats, total: float) -> tuple[float, float]:
     """The ratio of the largest likelihood and its gain, given the rates of the non-zeros and the total rate."""
-    log_odds, gain = likeliest_log_odds(counts_N, mu_N, total)
+    chosen = _sample(len(mu_N))
+    zeros = total - float(mu_N.sum())
+    log_odds, gain = likeliest_log_odds(counts_N[chosen], mu_N[chosen], len(mu_N), zeros)
     return (1.0 + float(np.exp(log_odds)), gain) if gain > 0.0 else (1.0, 0.0)
 
 
-def likeliest_log_odds(counts_N: Ints, mu_N: Floats, total: float) -> tuple[float, float]:
-    """Return the likeliest log odds of p and its gain; `total` is the sum of mu over all observed cells."""
-    zeros, chosen = total - float(mu_N.sum()), _sample(len(mu_N))
-    counts_n, mu_n = counts_N[chosen].astype(np.int64), np.maximum(mu_N[chosen], np.finfo(float).tiny)
-    nothing_n, weight = np.zeros(len(mu_n)), len(mu_N) / len(mu_n)
+def likeliest_log_odds(counts_n: Ints, mu_n: Floats, nonzeros: int, zeros: float) -> tuple[float, float]:
+    """Return the likeliest log odds of p and its gain, given a sample of the non-zeros and the sum of mu over zeros."""
+    counts_n, mu_n = counts_n.astype(np.int64), np.maximum(mu_n, np.finfo(float).tiny)
+    nothing_n, weight = np.zeros(len(mu_n)), nonzeros / len(mu_n)
     poisson_n = LIKELIHOODS["poisson"].log_density(counts_n, mu_n, nothing_n)
 
     def loss(log_odds: float) -> float:

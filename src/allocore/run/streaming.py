@@ -16,7 +16,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -45,7 +44,7 @@ class StreamedThinning:
     """Thins the cells of a sharded tensor in this process: a `ThinCells` of gibbs/thinning.py."""
 
     def __init__(self, tensor: ShardedTensor) -> None:
-        folder = tensor.path.parent if os.access(tensor.path.parent, os.W_OK) else Path(tempfile.gettempdir())
+        folder = tensor.scratch
         needed, room = bytes_on_disk(tensor), shutil.disk_usage(folder).free
         if needed > room:
             problem = f"has too little room: the fit streams its cells from a file of {in_bytes(needed)}, and"

@@ -123,6 +123,33 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return ordered[first]
 
 
+class DistinctValues:
+    """The distinct values of arrays that are added one after another; memory grows with these values alone.
+
+    Examples
+    --------
+    >>> found = DistinctValues()
+    >>> found.add(np.array([3, 1, 3]))
+    >>> found.add(np.array([2, 1]))
+    >>> found.sorted().tolist()
+    [1, 2, 3]
+    """
+
+    def __init__(self) -> None:
+        self._known, self._new = np.empty(0, dtype=np.int64), list[Int64s]()
+
+    def add(self, values: Int64s) -> None:
+        """Add the values of an array."""
+        self._new.append(distinct(values))
+        if sum(map(len, self._new)) > len(self._known):  # so that a value is sorted a few times only
+            self.sorted()
+
+    def sorted(self) -> Int64s:
+        """Return the distinct values so far, sorted."""
+        self._known, self._new = distinct(np.concatenate([self._known, *self._new])), []
+        return self._known
+
+
 def locate(keys: Int64s, sorted_keys: Int64s) -> Int64s:
     """Return the position of each key in `sorted_keys`, or -1 if it is absent."""
     if sorted_keys.size == 0:
@@ -212,6 +239,15 @@ def cell_ranges(cells: int) -> Iterator[slice]:
     return (slice(start, min(start + _CELLS_AT_ONCE, cells)) for start in range(0, cells, _CELLS_AT_ONCE))
 
 
+def hashes(columns: Integers | Sequence[Integers]) -> NDArray[np.uint64]:
+    """Return a hash of each cell, or of its fibre: it depends on nothing but the coordinates in these columns."""
+    mixed = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        mixed = (mixed ^ column.astype(np.uint64)) * _ODD
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
 def fibre_order(parts: Iterable[NDArray[Any]], shape: tuple[int, ...], cells: int) -> tuple[int, ...]:
     """Return the order of the modes: the one with the fewest fibres is last if that saves a quarter of the fibres."""
     modes = range(len(shape))
@@ -219,10 +255,7 @@ def fibre_order(parts: Iterable[NDArray[Any]], shape: tuple[int, ...], cells: in
     keys: list[list[NDArray[np.uint64]]] = [[] for _ in modes]
     for coords in (part[:, some] for part in parts for some in cell_ranges(part.shape[1])):
         for along in modes:
-            mixed = np.zeros(coords.shape[1], dtype=np.uint64)
-            for column in (*coords[:along], *coords[along + 1 :]):
-                mixed = (mixed ^ column.astype(np.uint64)) * _ODD
-                mixed ^= mixed >> np.uint64(29)
+            mixed = hashes([*coords[:along], *coords[along + 1 :]])
             # Each fibre is stored once, so memory does not grow with the cells that share it.
             keys[along].append(distinct(mixed[mixed % sampled == 0]) if sampled > 1 else mixed)
     fibres = [len(distinct(np.concatenate(each))) if each else 0 for each in keys]

@@ -230,6 +230,22 @@ class CountTensor:
         """The counts of the non-zeros: a read-only int64 array (nnz,), in the order of `coords`."""
         return self._whole().counts
 
+    def blocks(self) -> Iterator[tuple[Integers, Int64s]]:
+        """Return the non-zeros block by block: of a tensor in shards, one shard after the other.
+
+        Returns
+        -------
+        iterator of tuples of two ndarrays
+            Coordinates, shape (M, n), and counts, shape (n,), of some cells. Each cell is in one block. The order is
+            that of `coords` and `counts`, unless the tensor is in shards.
+
+        Examples
+        --------
+        >>> max(int(counts.max()) for coords, counts in Y.blocks()) == Y.max
+        True
+        """
+        return ((self.coords[:, cells], self.counts[cells]) for cells in cell_ranges(self.nnz))
+
     @property
     def labels(self) -> tuple[ModeLabels, ...]:
         """For each mode a tuple of its labels, or the range of its positions if it has no labels."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from allocore._io import temporary_folder
 from allocore._text import plural
 from allocore.errors import Described, InputError, place_of, whole_number
 from allocore.tensor.coordinates import (
@@ -25,6 +26,7 @@ from allocore.tensor.coordinates import (
     check_shape,
     column_keys,
     coordinate_type,
+    fibre_order,
     locate,
     read_only,
 )
@@ -32,8 +34,8 @@ from allocore.tensor.count_tensor import CanonicalParts, CountTensor, cells_of, 
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels, check_labels, check_mode_names, fit_labels
 from allocore.tensor.missing import WILDCARD, Missing, covered
-from allocore.tensor.sharded import NO_CELLS, ShardedTensor
-from allocore.tensor.shards import SHARDS, new_path, write_shards
+from allocore.tensor.sharded import NO_CELLS, ShardedTensor, table_of
+from allocore.tensor.shards import new_path, write_shards
 from allocore.tensor.undirected import Pair, as_pairs, in_both_directions
 
 MAX_FIBRES = 20_000_000
@@ -216,6 +218,19 @@ def hold_out(
     (120960, 1683)
     """
     tensor, target = as_tensor(tensor), None if out is None else new_path(out, "out")
+    held_out, test = held_out_cells(tensor, fraction, along, seed)
+    return Split(tensor.with_missing(held_out) if target is None else _written(tensor, held_out, test, target), test)
+
+
+def held_out_cells(tensor: CountTensor, fraction: float, along: int | str, seed: int) -> tuple[Missing, HeldOut]:
+    """Draw the fibres that `hold_out` holds out, and return them with their cells. The tensor is read block by block.
+
+    Examples
+    --------
+    >>> fibres, test = held_out_cells(Y, 0.1, "month", seed=1)
+    >>> len(fibres), len(test)
+    (10080, 120960)
+    """
     m: int | None = mode_index(tensor, along, "along")
     if m in (tensor.undirected_modes or ()):
         m = None
@@ -230,30 +245,36 @@ def hold_out(
     if m is not None:
         fibres = np.insert(fibres, m, WILDCARD, axis=0)
     held_out = Missing(fibres.T, tensor.shape)
-    parts = [(tensor.coords, tensor.counts)] if target is None else tensor._fibre_parts()[1]
-    test = _cells(tensor, parts, held_out.patterns, m)
+    test = _cells(tensor, held_out.patterns, m)
     if len(test) == 0:
         raise InputError("fraction", fraction, "must be larger: all cells of the drawn fibres are missing already")
     if int(test.counts.sum()) == tensor.total:
         raise InputError("fraction", fraction, "must be smaller: it leaves no positive count to train on")
-    return Split(tensor.with_missing(held_out) if target is None else _written(tensor, held_out, target), test)
+    return held_out, test
 
 
-def _written(tensor: CountTensor, held_out: Missing, target: Path) -> ShardedTensor:
-    """Write the tensor without the held-out cells, part by part."""
+def _written(tensor: CountTensor, held_out: Missing, test: HeldOut, target: Path) -> ShardedTensor:
+    """Write the tensor without the held-out cells, part by part, sorted as it would be in memory."""
+    if not isinstance(tensor, ShardedTensor):
+        tensor.with_missing(held_out).save(target)
+        return ShardedTensor(target)
     pair = tensor.undirected_modes
     added = held_out if pair is None else in_both_directions(held_out, pair)
 
     def kept() -> Iterator[tuple[Integers, Int64s]]:
-        for coords, counts in tensor._fibre_parts()[1]:
+        for coords, counts in tensor.blocks():
             seen_N = ~covered(coords, added)
             yield coords[:, seen_N], counts[seen_N]
 
     missing = tensor.missing.union(added)
-    described = CanonicalParts(*NO_CELLS, tensor.shape, tensor.mode_names, tensor.labels, missing, tensor.report, pair)
-    sizes = np.array([(counts.size, counts.sum()) for _, counts in kept()]).sum(axis=0).tolist()
-    shards = tensor.shards if isinstance(tensor, ShardedTensor) else SHARDS
-    write_shards(target, trusted_tensor(described, *sizes), tensor._fibre_parts()[0], kept(), shards)
+    parts = CanonicalParts(*NO_CELLS, tensor.shape, tensor.mode_names, tensor.labels, missing, tensor.report, pair)
+    sizes = tensor.nnz - len(test.positive), tensor.total - int(test.counts.sum())
+    order = fibre_order((coords for coords, _ in kept()), tensor.shape, sizes[0])
+    if order == tensor.files.sizes.order:
+        write_shards(target, trusted_tensor(parts, *sizes), order, kept(), tensor.shards)
+    else:  # without the held-out fibres, another order has the fewest
+        with temporary_folder(target) as folder, table_of(folder, parts, *sizes, kept()) as table:
+            table.save(target, shards=tensor.shards)
     return ShardedTensor(target)
 
 
@@ -315,21 +336,21 @@ def _draw_fibres(rng: np.random.Generator, missing_fibres: Missing, number: int,
     return found[:, :number]
 
 
-def _cells(tensor: CountTensor, parts: Iterable[tuple[Integers, Int64s]], fibres: Int64s, along: int | None) -> HeldOut:
-    """Return the observed cells of some sorted fibres, fibre after fibre, with the counts that the parts have."""
+def _cells(tensor: CountTensor, fibres: Int64s, along: int | None) -> HeldOut:
+    """Return the observed cells of some sorted fibres, fibre after fibre, with their counts."""
     length = 1 if along is None else tensor.shape[along]
     coords: Integers = np.repeat(fibres.T.astype(coordinate_type(tensor.shape)), length, axis=1)
     if along is not None:
         coords[along] = np.tile(np.arange(length), len(fibres))
     others = [m for m in range(tensor.ndim) if m != along]
     counts = np.zeros(coords.shape[1], dtype=np.int64)
-    for coords_of_part, counts_of_part in parts:
-        known, keys = column_keys([tensor.shape[m] for m in others], fibres[:, others].T, coords_of_part[others])
+    for coords_of_block, counts_of_block in tensor.blocks():
+        known, keys = column_keys([tensor.shape[m] for m in others], fibres[:, others].T, coords_of_block[others])
         # Looking for the fibre of each non-zero is much less work than looking for the count of each cell.
         fibre = locate(keys, known)
         inside = np.flatnonzero(fibre >= 0)
-        place = fibre[inside] if along is None else fibre[inside] * length + coords_of_part[along, inside]
-        counts[place] = counts_of_part[inside]
+        place = fibre[inside] if along is None else fibre[inside] * length + coords_of_block[along, inside]
+        counts[place] = counts_of_block[inside]
     if len(tensor.missing):
         observed = np.flatnonzero(~covered(coords, tensor.missing))
         coords, counts = coords.take(observed, axis=1), counts[observed]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -12,19 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._io import path_of
-from allocore.errors import InputError
-from allocore.tensor.coordinates import Int64s, Integers, canonical, check_shape, fibre_order
+from allocore.errors import InputError, StoreError
+from allocore.tensor.coordinates import Int64s, Integers, canonical, check_shape, coordinate_type, fibre_order
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.labels import check_labels, check_mode_names, fit_labels
 from allocore.tensor.missing import Missing
 from allocore.tensor.shards import ShardFiles, damage_as_input_error, is_sharded, sizes_of
+from allocore.tensor.sql import connect, first_sentence
 from allocore.tensor.undirected import Pair
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Connection
 
 _VECTORS = 512  # of 2,048 cells each: a batch of a table
+_SORTING = {"memory_limit": "'1GB'", "preserve_insertion_order": "false"}
 _MAX_CELLS_TO_DESCRIBE = 2**25  # they take a gigabyte or two
 NO_CELLS = np.empty((0, 0), dtype=np.int32), np.empty(0, dtype=np.int64)
 
@@ -34,7 +37,8 @@ class ShardedTensor(CountTensor):
 
     `Y.save("y.zarr", shards=16)` writes one, and so do `read_events(..., out="y.zarr")` and `allocore tensor`, without
     all cells in memory. `load_tensor` opens it. A fit streams its cells from disk; with `executor=`, every worker loads
-    its shards once. `coords` and `counts`, and everything that needs them, read all cells into memory.
+    its shards once. `blocks` reads one shard after another; `coords` and `counts`, and everything that needs them, read
+    all cells into memory.
 
     Parameters
     ----------
@@ -83,6 +87,24 @@ class ShardedTensor(CountTensor):
         self.check_there()
         return self.files.sizes.order, self.files.parts()
 
+    def blocks(self) -> Iterator[tuple[Integers, Int64s]]:
+        """Return the non-zeros shard by shard; a shard is read when it is asked for.
+
+        Returns
+        -------
+        iterator of tuples of two ndarrays
+            Coordinates, shape (M, n), and counts, shape (n,), of the cells of a shard. The order may be another than
+            that of `coords` and `counts`.
+
+        Examples
+        --------
+        >>> [len(counts) for coords, counts in sharded.blocks()]
+        [5120, 5120, 5120, 1554]
+        """
+        self.check_there()
+        narrow = coordinate_type(self.shape)
+        return ((coords.astype(narrow), counts) for coords, counts in self.files.parts())
+
     def check_there(self) -> None:
         """Raise an InputError if the folder of the tensor, to which a run may refer, is missing or has changed.
 
@@ -119,6 +141,11 @@ class ShardedTensor(CountTensor):
         return self.files.path
 
     @property
+    def scratch(self) -> Path:
+        """The folder for temporary files as large as the tensor: its own, or that of the system if it is read-only."""
+        return self.path.parent if os.access(self.path.parent, os.W_OK) else Path(tempfile.gettempdir())
+
+    @property
     def shards(self) -> int:
         """The number of shards."""
         return self.files.sizes.shards
@@ -144,6 +171,8 @@ class ShardedTensor(CountTensor):
         return trusted_tensor(self._whole())
 
     def _row_totals(self, m: int) -> Int64s:
+        if not is_sharded(self.path):
+            self.check_there()  # says where it should be
         totals = np.split(self.files.row_totals(), np.cumsum(self.shape)[:-1])
         return np.asarray(np.sum([totals[end] for end in self._ends(m)], axis=0))
 
@@ -197,6 +226,26 @@ class TableTensor(CountTensor):
     def _query(self, order: str = "") -> Connection:
         columns = ", ".join(f"c{mode}" for mode in range(self.ndim))
         return self._connection.execute(f"SELECT {columns}, total FROM cells WHERE {self._observed} {order}")
+
+
+@contextmanager
+def table_of(
+    folder: Path, about: CanonicalParts, nnz: int, total: int, blocks: Iterable[tuple[Integers, Int64s]]
+) -> Iterator[TableTensor]:
+    """Yield a tensor with these cells in a table of duckdb in an empty folder: it sorts them on disk."""
+    import duckdb
+    import pandas as pd
+
+    columns = [*(f"c{mode}" for mode in range(len(about.shape))), "total"]
+    try:
+        with connect(folder=folder, settings=_SORTING) as connection:
+            connection.execute(f"CREATE TABLE cells ({', '.join(f'{name} BIGINT' for name in columns)})")
+            for coords, counts in blocks:
+                connection.register("block", pd.DataFrame(dict(zip(columns, [*coords, counts], strict=True))))
+                connection.execute("INSERT INTO cells SELECT * FROM block")
+            yield TableTensor(connection, "true", about, nnz, total)
+    except duckdb.Error as error:
+        raise StoreError(folder, f"cannot be written: {first_sentence(error)}") from error
 
 
 def _reopened(path: Path, fingerprint: str) -> ShardedTensor:
