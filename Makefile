@@ -24,7 +24,7 @@ test: $(VENV)/.dev  ## Every part of the product, in less than four minutes
 test-slow: test-long test-interpreted test-checked  ## All else: long runs, and the kernels interpreted and with bounds checks
 
 test-long: $(VENV)/.dev  ## All of Geweke's tests, calibration, planted bugs, many kills
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow --durations=25
 
 test-interpreted: $(VENV)/.dev  ## The kernels with the JIT off; the quick tests take every branch, and slow ones take more draws
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit and not slow" $(KERNEL_TESTS)
