@@ -102,8 +102,9 @@ def test_mistakes_get_one_line(run, held_out_run, tensor, tmp_path):
     assert not (tmp_path / "scores.xlsx").exists()
 
 
-def test_fit_keeps_the_hold_out_and_every_command_tells_of_it(run, data, tmp_path):
+def test_fit_keeps_the_hold_out_and_every_command_tells_of_it(run, data, tmp_path, monkeypatch):
     path = tmp_path / "run.zarr"
+    monkeypatch.chdir(tmp_path)
     code, out, err = run("fit", data, "--budget", 3, "--hold-out", 0.3, "--along", "what", "--out", path, *QUICK)
     assert (code, err) == (0, "")
     post, split = ac.open_run(path), ac.hold_out(ac.load_tensor(data), 0.3, "what")
@@ -119,7 +120,7 @@ def test_fit_keeps_the_hold_out_and_every_command_tells_of_it(run, data, tmp_pat
     code, out, err = run("resume", path, "--draws", 8, "--threads", 1)
     assert (code, err) == (0, "")
     assert ac.open_run(path).evaluate().sentences[0] in as_words(out)
-    assert run("report", path, "--out", tmp_path / "report.html")[0] == 0
+    assert run("report", path)[0] == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '"heldOut":{"level":"' in page
 

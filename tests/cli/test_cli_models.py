@@ -33,6 +33,7 @@ STARTS = ("--restarts", 2, "--max-iter", 4, "--tol", 1e-5)
             ["--budget", "infer", "--max-budget", 4, "--c0", 2, "--d0", 3],
             ac.AlloCore("infer", max_budget=4, c0=2.0, d0=3.0),
         ),
+        ([], ac.AlloCore()),
         (["--model", "cp", "--budget", 3, "--f0", 2.5], ac.CP(3, f0=2.5)),
         (
             ["--model", "cp", "--budget", 2, "--e0", "infer", "--s0", 2, "--t0", 4],
@@ -124,7 +125,6 @@ NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, witho
     ("words", "option", "value", "rule"),
     [
         (["--model", "parafac"], "--model", "'parafac'", "must be one of allocore, cp, tucker, nntuck"),
-        ([], "--budget", None, "must be given: the number of classes"),
         (["--model", "cp"], "--budget", None, "must be given: the number of classes"),
         (["--model", "tucker"], "--core-shape", None, "must be given: the factors of each mode"),
         (["--model", "nntuck"], "--core-shape", None, "must be given: the factors of each mode"),

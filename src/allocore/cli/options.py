@@ -573,6 +573,7 @@ def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.Count
 # An option that the model does not have, or that has no effect, is refused before the data are read.
 MODELS = {"allocore": "AlloCore", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
 _NNTUCK = "Only for --model nntuck"
+_DEFAULTS = {"allocore": {"budget": "100"}}  # as in Python
 _SIZES = {"budget": "the number of classes, such as 50", "core_shape": "the factors of each mode, such as 5x5x3x2"}
 
 
@@ -593,7 +594,9 @@ _MODEL_OPTIONS: _Group = {
         "allocore",
     ),
     "budget": _setting(
-        str, "For allocore, Q: the maximum number of classes, or 'infer' to learn it. For cp, the number of classes."
+        str,
+        "For allocore, Q: the maximum number of classes, or 'infer' to learn it. The default is 100. For cp, the "
+        "number of classes, which must be given.",
     ),
     "max_budget": _setting(int, "Maximum number of classes with --budget infer.", 400),
     "core_shape": _setting(
@@ -722,7 +725,7 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
     own = {name: value for name, value in given.items() if name not in ("model", "published") and value is not None}
     if given["published"] and model != "allocore":
         raise _not_in_model("published", True, model)
-    asked = {**(_published(own) if given["published"] else {}), **own}
+    asked = {**_DEFAULTS.get(model, {}), **(_published(own) if given["published"] else {}), **own}
     known = {field.name for field in fields(getattr(ac, MODELS[model]))} | ({"budget"} if model == "cp" else set())
     for name, value in asked.items():
         if name not in known:

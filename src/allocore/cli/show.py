@@ -359,7 +359,9 @@ def figures(
 def report(
     *,
     run: RunPath,
-    out: Annotated[Path, typer.Option(help="Write the page to this file (.html). It needs no other files.")],
+    out: Annotated[Path, typer.Option(help="Write the page to this file. It needs no other files.")] = Path(
+        "report.html"
+    ),
     title: Annotated[str | None, typer.Option(help="The heading; by default what was counted, and when.")] = None,
     surprises: Annotated[int, typer.Option(help="Number of surprising cells to list.")] = 50,
     horizon: Annotated[
