@@ -189,7 +189,7 @@ def test_small_differences_and_errors_keep_their_digits_in_the_table_of_budgets(
     [
         (["--budgets", "5,ten"], "'5,ten'", "must be whole numbers joined by commas, like 5,10,25"),
         (["--budgets", ","], "[]", "must have at least one entry"),
-        (["--models", "pca"], "'pca'", "must be one of allocore, cp, tucker, nntuck; the first three may have endings"),
+        (["--models", "pca"], "'pca'", "one of allocore, cp, tucker, nntuck; the first three may have suffixes"),
         (["--core-shape", "2y2"], "'2y2'", "must be whole numbers joined by x, like 50x50x20x300"),
         (["--format", "icews"], "'icews'", "applies only to tables of events, and Y.npz is a tensor"),
         (["--likelihood", "gamma"], "'gamma'", "one of auto, poisson, negative-binomial, bernoulli, or nb for"),

@@ -212,4 +212,4 @@ def test_the_help_has_every_setting_of_the_models_with_the_defaults_of_the_api(r
             if type(default) in (int, float) and field.name != "budget":
                 assert told[field.name].endswith(f" The default is {default:g}."), field.name
     for name in ("sweeps", "chains"):
-        assert told[name].endswith(" The default is auto.")
+        assert told[name].endswith(" The default is 'auto'.")

@@ -43,10 +43,10 @@ EXIT_CODES = {
     0: "success",
     1: "some fits of compare or select-budget failed; the results of the others were saved",
     2: "an error in the command, the data or the files, or too little memory; one sentence explains it",
-    3: "surprises found cells with a probability of at most --threshold",
+    3: "allocore surprises --threshold found at least one cell",
     70: "a bug in allocore: please report it, with the output of allocore --traceback",
     130: "stopped with Ctrl-C; allocore resume continues a run that was fitted with --out",
-    141: "the reader of the output went away, as in allocore summary run.zarr | head",
+    141: "the program that reads the output closed the pipe, as in allocore summary run.zarr | head",
 }
 _COMMANDS = {
     "Get started": ("demo", "info", "tensor", "warm-up"),

@@ -47,17 +47,21 @@ _BUDGET_COLUMNS = (
     "standard error. within: behind by no more than its error. classes: how many of Q are in use."
 )
 
-Budgets = Annotated[str, typer.Option(help="The budgets Q to try.")]
+Budgets = Annotated[str, typer.Option(metavar="Q,Q,...", help="The budgets Q to try.")]
 
 _FIT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "hold_out": option(float, "Share of the fibres to hold out.", 0.01),
     "along": option(str | None, "The mode along which held-out fibres run, by name or number; the last by default."),
-    "core_shape": option(str | None, "Factors per mode of ALL0CORE, e.g. 50x50x20x300; Q in every mode by default."),
+    "core_shape": option(
+        str | None,
+        "Factors per mode of ALL0CORE, such as 50x50x20x300; Q in every mode by default.",
+        metavar="NxNx...",
+    ),
     "sweeps": option(
         int | None,
         "Sweeps of each chain, of which the first half is discarded. The default is 250 for each of 8 chains.",
     ),
-    "burn_in": option(int | None, "Sweeps to discard. Together with --draws and --thin in place of --sweeps."),
+    "burn_in": option(int | None, "Sweeps to discard. Use with --draws and --thin instead of --sweeps."),
     "draws": option(int | None, "Draws to keep."),
     "thin": option(int | None, "Sweeps per draw."),
     "chains": option(int | None, "Chains per fit. Their predictions are averaged. The default is 8."),
@@ -88,8 +92,9 @@ def compare(
     models: Annotated[
         str,
         typer.Option(
-            help="Any of allocore, cp, tucker, nntuck. Endings change the likelihood (allocore-nb, cp-bernoulli), "
-            "learn the concentrations (cp-e0, allocore-nb-e0), or set the core (tucker=20x20x6x3)."
+            metavar="MODEL,MODEL,...",
+            help="Any of 'allocore', 'cp', 'tucker', 'nntuck'. Suffixes change the likelihood (allocore-nb, "
+            "cp-bernoulli), learn the concentrations (cp-e0, allocore-nb-e0), or set the core (tucker=20x20x6x3).",
         ),
     ] = "allocore,cp,tucker,nntuck",
     budgets: Budgets = _BUDGETS,
@@ -114,7 +119,7 @@ def compare(
 
     allocore compare icews/*.tab --models allocore,allocore-nb,cp,cp-nb --budgets 50 --chains 4 --out comparison
 
-    A name without an ending is the Poisson model of the paper. --likelihood and --e0 apply to all models whose names do
+    A name without a suffix is the Poisson model of the paper. --likelihood and --e0 apply to all models whose names do
     not set them. NNTuck is always Poisson.
     """
     names = _split_commas(models)

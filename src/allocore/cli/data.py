@@ -40,14 +40,15 @@ def tensor(
     out: Annotated[
         Path,
         typer.Option(
-            help="The file to write: .npz, .parquet, .tns, .tns.gz, or .zarr. A .zarr is a folder of shards, for "
-            "tensors larger than memory."
+            help="The file to write, which must not exist yet: .npz, .parquet, .tns, .tns.gz, or .zarr. A .zarr is a "
+            "folder of shards, for tensors larger than memory."
         ),
     ],
     shards: Annotated[
         int | None,
         typer.Option(
-            help=f"Number of shards of a .zarr; {SHARDS} by default. With --cluster, a worker loads one at a time."
+            help=f"Number of shards of a .zarr; {SHARDS} by default. With fit --cluster, each worker loads one at a "
+            "time."
         ),
     ] = None,
     binary: Binary = False,
@@ -170,7 +171,7 @@ _TITLE = "Flights that left New York in 2013"
 def demo(
     *,
     budget: Annotated[int, typer.Option(help="Maximum number of classes.")] = 25,
-    seed: Annotated[int, typer.Option(help="The seed: the same seed gives the same result.")] = 1,
+    seed: Annotated[int, typer.Option(help="The random seed. The same seed gives the same result.")] = 1,
     threads: Threads = None,
     out: Annotated[
         Path,
@@ -179,10 +180,10 @@ def demo(
     open_it: OpenIt = False,
     console: Output,
 ) -> None:
-    """Fit the 336,776 flights that left New York in 2013, print their classes, and write a page to explore.
+    """Fit the 336,776 flights that left New York in 2013, print their classes, and write an interactive page.
 
-    Origin x destination x carrier x month x hour, with eight chains or more. Takes about half a minute; the first run
-    takes ten seconds more, because the kernels are compiled.
+    The tensor is origin x destination x carrier x month x hour. At least eight chains are run. Takes about half a
+    minute; the first run takes ten seconds more, because the kernels are compiled.
 
     allocore demo --out /tmp/flights --open
     """

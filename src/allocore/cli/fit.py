@@ -64,8 +64,8 @@ def fit(
     hold_out: Annotated[
         float | None,
         typer.Option(
-            help="Hold out this share of the fibres, and report how well the run predicts them. Of a tensor in shards, "
-            "the rest is written next to the run, in shards too."
+            help="Hold out this share of the fibres, such as 0.01, and report how well the run predicts them. For a "
+            "tensor in shards, the training part is written next to the run, also in shards."
         ),
     ] = None,
     along: Annotated[
@@ -84,7 +84,11 @@ def fit(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Save the run to this Zarr folder. A run with chains can be resumed.")
+        Path | None,
+        typer.Option(
+            help="Save the run to this Zarr folder, which must not exist yet (except with --resume-or-start). A run "
+            "with chains can be resumed."
+        ),
     ] = None,
     resume_or_start: Annotated[
         bool,
@@ -258,9 +262,9 @@ def resume(
     ] = None,
     chains: Annotated[
         str | None,
-        typer.Option(help="Total number of chains. A larger number than planned adds chains. Or auto, as in fit."),
+        typer.Option(help="Total number of chains. A larger number than planned adds chains. Or 'auto', as in fit."),
     ] = None,
-    max_time: Annotated[float | None, typer.Option(help="Seconds after which it stops again.")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Stop the run again after this many seconds.")] = None,
     threads: Threads = None,
     cluster: Cluster = None,
     on_error: OnError = "raise",
@@ -337,7 +341,8 @@ def fold_in(
     absent: Annotated[
         str,
         typer.Option(
-            help="Read cells whose labels are not in DATA, in modes other than --mode, as 'zero' or as 'missing'."
+            help="How to read cells whose labels do not occur in DATA, in modes other than --mode: as 'zero' or as "
+            "'missing'."
         ),
     ] = "zero",
     new_labels: Annotated[
@@ -347,9 +352,10 @@ def fold_in(
     binary: Binary = False,
     exposure: ExposureOfRows = None,
     sweeps: Annotated[int, typer.Option(help="Gibbs sweeps for each draw.")] = SWEEPS_OF_NEW_ROWS,
-    seed: Annotated[int | None, typer.Option(help="The seed; that of the run by default.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The random seed; that of the run by default.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Save the new rows to this folder. It can be used like a run.")
+        Path | None,
+        typer.Option(help="Save the new rows to this folder, which must not exist yet. It can be used like a run."),
     ] = None,
     rows: Rows = 15,
     surprises: Annotated[int, typer.Option(help="Number of surprising cells to print.")] = 10,

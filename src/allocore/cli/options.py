@@ -45,14 +45,14 @@ DataPaths = Annotated[
 RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote, finished or not.")
 ]
-Seed = Annotated[int | None, typer.Option(help="The seed: the same seed gives the same draws, to the byte.")]
+Seed = Annotated[int | None, typer.Option(help="The random seed. The same seed gives byte-for-byte the same draws.")]
 Threads = Annotated[int | None, typer.Option(help="Number of threads; one per processor by default.")]
 Rows = Annotated[int, typer.Option(help="Number of classes to print.")]
 Top = Annotated[int, typer.Option(help="Number of labels to print per mode.")]
 OnError = Annotated[str, typer.Option(help="What to do with damaged draws: 'raise' an error, or 'drop' them.")]
 SafeCsv = Annotated[
     bool,
-    typer.Option("--safe-csv", help="Write text in CSV files so that a spreadsheet does not take it for a formula."),
+    typer.Option("--safe-csv", help="Write text in CSV files so that spreadsheets do not read it as a formula."),
 ]
 Draw = Annotated[
     str | None,
@@ -72,31 +72,31 @@ _Exposures = Annotated[
     list[str] | None,
     typer.Option(
         metavar="days|MODE=FILE",
-        help="Known weights: 'days' weighs each period by its observed days; MODE=FILE has the weights of the labels "
-        "of a mode, such as populations: a table (.csv, .tsv, .parquet) with a column of labels and one of weights. "
-        "Rates are per unit of the weights. Can be repeated.",
+        help="Known weights: 'days' weights each period by the days observed in it; MODE=FILE gives weights for the "
+        "labels of a mode, such as populations: a table (.csv, .tsv, .parquet) with a column of labels and one of "
+        "weights. Rates are per unit of the weights. Can be repeated.",
     ),
 ]
 Seeds = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Factors that expect certain labels: a table (.csv, .tsv, .parquet) with the columns mode, factor (its "
-        "name) and label. They keep their names, and may learn other labels.",
+        help="Factors seeded with labels that you expect to go together: a table (.csv, .tsv, .parquet) with the "
+        "columns mode, factor (its name) and label. The factors keep these names and can still learn other labels.",
     ),
 ]
 Freeze = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODE=RUN",
-        help="Keep the factors that the consensus of an earlier run has for this mode as they are. Can be repeated.",
+        help="Keep the factors of this mode fixed at those in the consensus of an earlier run. Can be repeated.",
     ),
 ]
 Free = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODE=NUMBER",
-        help="How many factors of this mode to learn beside its frozen ones and seeds. Can be repeated.",
+        help="How many factors of this mode to learn in addition to its frozen and seeded ones. Can be repeated.",
     ),
 ]
 ExposureOfRows = Annotated[
@@ -120,9 +120,11 @@ Command = Callable[..., None]
 _Group = Mapping[str, tuple[Any, Any]]  # for each option, its annotation for Typer and its default
 
 
-def option(kind: Any, help: str, default: object = None, *, panel: str | None = None) -> tuple[Any, Any]:
+def option(
+    kind: Any, help: str, default: object = None, *, panel: str | None = None, metavar: str | None = None
+) -> tuple[Any, Any]:
     """Return an option of a group: its annotation for Typer, and its default."""
-    return Annotated[kind, typer.Option(help=help, rich_help_panel=panel)], default
+    return Annotated[kind, typer.Option(help=help, rich_help_panel=panel, metavar=metavar)], default
 
 
 def _in_panel(panel: str, options: _Group) -> _Group:
@@ -161,7 +163,9 @@ _OUTPUT_OPTIONS: _Group = {
     "json": (
         Annotated[
             bool,
-            typer.Option("--json", help="Print one JSON object on standard output, and nothing else; also for errors."),
+            typer.Option(
+                "--json", help="Print one JSON object on standard output, and nothing else, even after an error."
+            ),
         ],
         False,
     ),
@@ -170,7 +174,8 @@ _OUTPUT_OPTIONS: _Group = {
         False,
     ),
     "log_format": option(
-        str | None, "Write each line on standard error with its time (UTC), 'plain' or 'json', also on a terminal."
+        str | None,
+        "Write log lines with UTC times to standard error, as 'plain' text or 'json', even on a terminal.",
     ),
 }
 
@@ -198,20 +203,26 @@ _EVENT_OPTIONS = _in_panel(
     {
         "format": option(
             str,
-            "icews, gdelt, terrier, phoenix, polecat, acled or ucdp; recognised from the columns by default.",
+            "The format: 'icews', 'gdelt', 'terrier', 'phoenix', 'polecat', 'acled' or 'ucdp'; by default it is "
+            "recognised from the columns.",
             "auto",
         ),
         "modes": option(str | None, "The columns that become modes: store,product or who=source,what=action."),
-        "time": option(str | None, "The column with dates."),
+        "time": option(str | None, "The column with the dates, such as day. It becomes a mode."),
         "freq": option(
-            str | None, "The length of a period: hour, day, week, month, quarter or year; month by default."
+            str | None,
+            "The length of a period: 'hour', 'day', 'week', 'month', 'quarter' or 'year'; 'month' by default.",
         ),
-        "count": option(str | None, "The column with the count of each row; every row counts once by default."),
+        "count": option(
+            str | None, "The column with the count of each row, such as quantity; every row counts once by default."
+        ),
         "header": (
             Annotated[
                 bool,
                 typer.Option(
-                    "--no-header", help="The first line of a CSV or TSV file is data. Columns are named column_1, ..."
+                    "--no-header",
+                    help="Treat the first line of a CSV or TSV file as data, and name the columns column_1, column_2, "
+                    "...",
                 ),
             ],
             False,
@@ -219,28 +230,42 @@ _EVENT_OPTIONS = _in_panel(
         "where": option(
             str | None, 'Keep only the rows that meet an SQL condition, such as "IsRootEvent = 1" or "kind = \'sale\'".'
         ),
-        "dedup": option(str, "Repeated events to drop: 'none', those of the same 'story' or the same 'day'.", "none"),
-        "diagonal": option(
-            str, "Events between an actor and itself: make them 'missing', 'drop' or 'keep'.", "missing"
+        "dedup": option(
+            str,
+            "Which repeats of an event to drop: 'none', those in the same 'story', or those on the same 'day'.",
+            "none",
         ),
-        "shared_modes": option(str | None, "Modes that share one list of labels, such as source,target."),
+        "diagonal": option(
+            str,
+            "Events between an actor and itself, in modes that share labels: make the cells 'missing', 'drop' the "
+            "rows, or 'keep' them.",
+            "missing",
+        ),
+        "shared_modes": option(
+            str | None, "Modes that share one list of labels, such as source,target.", metavar="MODE,MODE,..."
+        ),
         "undirected": option(
             str | None,
-            "Two modes whose order means nothing, such as the ends of a contact: one,other. Also for a tensor. Counts "
-            "of both directions are added up; equal ones in a tensor are taken once.",
+            "Two modes whose order does not matter, such as the ends of a contact: one,other. Counts in both "
+            "directions are added; if a tensor has the same counts in both, they count once. Works for tensors too.",
+            metavar="MODE,MODE",
         ),
-        "min_count": option(int | None, "Drop labels with fewer counts than this."),
+        "min_count": option(int | None, "Drop labels whose total count is below this."),
         "unobserved": option(
             str | None, "Periods that were not observed, such as 2018-05,2018-06. They become missing, not zero."
         ),
         "incomplete": option(
             str,
             "What to do with periods that seem to have been observed only in part, such as a last month that ends "
-            "early: 'keep' or 'drop' them, or make their observed share their weight ('exposure').",
+            "early: 'keep' or 'drop' them, or weight them by the share that was observed ('exposure').",
             "keep",
         ),
         "exposure": (_Exposures, None),
-        "like": option(str | None, "A tensor whose modes, labels and periods the table should take."),
+        "like": option(
+            str | None,
+            "A tensor file: read the table with its modes, its labels and its length of periods.",
+            metavar="FILE",
+        ),
         "new_labels": option(str, "What to do with labels that --like lacks: 'error', 'drop' or 'append'.", "error"),
         "on_error": option(str, "What to do with unreadable rows: 'raise' an error, or 'drop' them.", "raise"),
     },
@@ -522,8 +547,8 @@ _LIKELIHOOD_OPTIONS = _in_panel(
     {
         "likelihood": option(
             str,
-            "poisson; negative-binomial or nb, for counts that come in bursts; bernoulli, for zeros and ones; or auto, "
-            "which is bernoulli if all counts are 0 or 1, and negative-binomial otherwise.",
+            "'poisson'; 'negative-binomial' or 'nb', for counts that come in bursts; 'bernoulli', for zeros and ones; "
+            "or 'auto', which is 'bernoulli' if all counts are 0 or 1, and 'negative-binomial' otherwise.",
             "auto",
         ),
         "dispersion_by": option(
@@ -534,8 +559,8 @@ _LIKELIHOOD_OPTIONS = _in_panel(
         # The default is not 1, so that a model without concentrations can refuse any.
         "e0": option(
             str | None,
-            "The concentration of the factors: a number, one per mode (0.1,0.1,1,1), or infer to learn one per mode. "
-            "The smaller it is, the fewer labels dominate a factor. The default is 1.",
+            "The concentration of the factors: a number, one per mode (0.1,0.1,1,1), or 'infer' to learn one per mode. "
+            "With smaller values, fewer labels dominate each factor. The default is 1.",
         ),
         "binary": (Annotated[bool, typer.Option("--binary", help="Replace every count above 0 by 1.")], False),
     },
@@ -557,7 +582,7 @@ def _gather_likelihood(given: dict[str, Any]) -> dict[str, Any]:
 
 
 takes_likelihood = takes("likelihood", _LIKELIHOOD_OPTIONS, _gather_likelihood)
-# In a comparison, a name without an ending is the model of the paper.
+# In a comparison, a name without a suffix is the model of the paper.
 _OF_NAMES = {**_LIKELIHOOD_OPTIONS, "likelihood": (_LIKELIHOOD_OPTIONS["likelihood"][0], "poisson")}
 takes_likelihood_of_names = takes("likelihood", _OF_NAMES, _gather_likelihood)
 
@@ -577,9 +602,12 @@ _DEFAULTS = {"allocore": {"budget": "100"}}  # as in Python
 _SIZES = {"budget": "the number of classes, such as 50", "core_shape": "the factors of each mode, such as 5x5x3x2"}
 
 
-def _setting(kind: Any, help: str, default: object = None, panel: str | None = None) -> tuple[Any, Any]:
+def _setting(
+    kind: Any, help: str, default: object = None, panel: str | None = None, metavar: str | None = None
+) -> tuple[Any, Any]:
     """An option whose value is None unless it is given; the help states the default of the model."""
-    return option(kind | None, help if default is None else f"{help} The default is {default}.", panel=panel)
+    told = help if default is None else f"{help} The default is {default}."
+    return option(kind | None, told, panel=panel, metavar=metavar)
 
 
 def _prior(name: str, help: str) -> tuple[Any, Any]:
@@ -589,8 +617,8 @@ def _prior(name: str, help: str) -> tuple[Any, Any]:
 _MODEL_OPTIONS: _Group = {
     "model": option(
         str,
-        "allocore; cp, in which classes share no factors; tucker, with a class at every location of the core; or "
-        "nntuck, which is tucker by maximum likelihood.",
+        "'allocore'; 'cp' (classes share no factors); 'tucker' (a class at every location of the core); or 'nntuck' "
+        "(tucker fitted by maximum likelihood).",
         "allocore",
     ),
     "budget": _setting(
@@ -600,69 +628,80 @@ _MODEL_OPTIONS: _Group = {
     ),
     "max_budget": _setting(int, "Maximum number of classes with --budget infer.", 400),
     "core_shape": _setting(
-        str, "Factors per mode, e.g. 50x50x20x300. Required for tucker and nntuck; Q per mode by default for allocore."
+        str,
+        "Factors per mode, such as 50x50x20x300. Required for tucker and nntuck; Q per mode by default for allocore.",
+        metavar="NxNx...",
     ),
     "tied": _setting(
         str,
         "Two modes that are two roles of the same labels, such as sender,receiver: they share their factors. The "
         "diagonal must be missing.",
+        metavar="MODE,MODE",
     ),
     "published": (
         Annotated[
             bool,
             typer.Option(
                 "--published",
-                help="The settings of the paper: Poisson, one chain, 1,000 + 4,000 sweeps, every 20th a draw (allocore "
-                "only). Other options override them.",
+                help="The settings of the paper: Poisson, one chain, 1,000 sweeps of burn-in and 4,000 more, of which "
+                "every 20th is kept (allocore only). Other options override them.",
             ),
         ],
         False,
     ),
     "sweeps": _setting(
         str,
-        "Sweeps of each chain, of which the first half is discarded, or auto: 250, doubled until the chains no longer "
-        "drift.",
-        "auto",
+        "Sweeps of each chain, of which the first half is discarded, or 'auto': start with 250 and double until the "
+        "chains no longer drift.",
+        "'auto'",
     ),
-    "burn_in": _setting(int, "Sweeps to discard. Together with --draws and --thin in place of --sweeps."),
+    "burn_in": _setting(int, "Sweeps to discard. Use with --draws and --thin instead of --sweeps."),
     "draws": _setting(int, "Draws to keep."),
     "thin": _setting(int, "Sweeps per draw."),
     "chains": _setting(
         str,
-        "Independent chains, run in parallel, or auto: 8, doubled until another run would find the same classes.",
-        "auto",
+        "Independent chains, run in parallel, or 'auto': start with 8 and double until another run would find the same "
+        "classes.",
+        "'auto'",
     ),
     "max_sweeps": _setting(int, "Maximum number of sweeps with --sweeps auto.", 4000),
     "max_chains": _setting(int, "Maximum number of chains with --chains auto.", 32),
-    "max_time": _setting(float, "Seconds after which the run stops. It keeps its draws and can be resumed."),
+    "max_time": _setting(float, "Stop the run after this many seconds. It keeps its draws and can be resumed."),
     "quick": (
         Annotated[
             bool | None,
             typer.Option(
                 "--quick",
-                help="Take a quick look: the first 50 sweeps of the first 4 chains. allocore resume continues them to "
-                "the whole fit.",
+                help="Take a quick look: the first 50 sweeps of the first 4 chains. allocore resume turns them into "
+                "the full fit.",
             ),
         ],
         None,
     ),
     "a0": _prior("a0", "Shape of the gamma prior of the core values. Below 1, it favours values near zero."),
-    "b0": _prior("b0", "Rate of that prior, whose mean is a0 / b0."),
+    "b0": _prior("b0", "Rate of the gamma prior of the core values. The mean of the prior is a0 / b0."),
     "f0": _prior("f0", "Rate of the gamma prior of the factors. Its shape is --e0, and its mean e0 / f0."),
     "alpha0": _prior(
         "alpha0",
-        "Concentration of the Dirichlet prior of the locations in each mode (allocore only). The smaller it is, the "
-        "more classes share factors.",
+        "Concentration of the Dirichlet prior of the locations in each mode (allocore only). With smaller "
+        "values, more classes share factors.",
     ),
     "c0": _prior("c0", "First parameter of the beta prior of the share of classes in use, with --budget infer."),
-    "d0": _prior("d0", "Second parameter of that prior, whose mean is c0 / (c0 + d0)."),
+    "d0": _prior(
+        "d0",
+        "Second parameter of the beta prior of the share of classes in use, with --budget infer. The mean of the prior "
+        "is c0 / (c0 + d0).",
+    ),
     "s0": _prior("s0", "Shape of the gamma prior of the concentrations, with --e0 infer."),
-    "t0": _prior("t0", "Rate of that prior, whose mean is s0 / t0."),
+    "t0": _prior(
+        "t0", "Rate of the gamma prior of the concentrations, with --e0 infer. The mean of the prior is s0 / t0."
+    ),
     "g0": _prior("g0", "First parameter of the beta prior of the dispersion p, with --likelihood negative-binomial."),
     "h0": _prior(
         "h0",
-        "Second parameter of that prior, whose mean is g0 / (g0 + h0). With --dispersion-by, rows with few cells need "
-        "more than 1 for a finite expected count, and more than 2 for a finite variance.",
+        "Second parameter of the beta prior of the dispersion p, with --likelihood negative-binomial. The mean of the "
+        "prior is g0 / (g0 + h0). With --dispersion-by, rows with few cells need more than 1 for a finite expected "
+        "count, and more than 2 for a finite variance.",
     ),
     "restarts": _setting(int, "Number of random starts. The best one is saved.", 20, _NNTUCK),
     "max_iter": _setting(int, "Maximum number of iterations per start.", 1000, _NNTUCK),

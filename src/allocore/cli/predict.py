@@ -64,7 +64,7 @@ def evaluate(
 
     Prints the log predictive probability (log PPD) of all cells, of cells with counts and of zeros, with standard
     errors over fibres; the mean absolute error; the CRPS; the KL divergence of the expected count; the AUC and average
-    precision of ranking cells with counts before zeros; and the coverage of 50% and 90% intervals, for all cells and
+    precision of ranking non-zero cells above zeros; and the coverage of 50% and 90% intervals, for all cells and
     for busy ones, where a count is likely.
 
     allocore evaluate run.zarr
@@ -105,12 +105,12 @@ def check(
     labels: Annotated[
         Path | None, typer.Option(help="Also write the totals of all labels to this file (.csv, .tsv, .parquet).")
     ] = None,
-    figure: Annotated[Path | None, typer.Option(help="Also draw the check in this file (.png, .pdf, .svg).")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Also plot the check to this file (.png, .pdf, .svg).")] = None,
     on_error: OnError = "raise",
     safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
-    """Check whether a run looks like its data, by simulating whole tensors from the fitted model.
+    """Check whether data simulated from the fitted model look like the real data.
 
     Prints statistics of the data next to those of the simulated tensors: total, non-zero cells, largest count, totals
     of labels, variance over time, and for networks degrees, reciprocity and clustering. A p-value near 0 means that
@@ -152,7 +152,7 @@ def forecast(
     run: RunPath,
     horizon: Annotated[int, typer.Option(help="Number of periods to forecast.")] = 3,
     mode: Annotated[
-        str | None, typer.Option(help="The time mode; by default the mode whose labels are periods.")
+        str | None, typer.Option(help="The mode of time; by default the one whose labels are periods.")
     ] = None,
     season: Annotated[
         str,
@@ -174,25 +174,28 @@ def forecast(
             metavar="MODE", help="Forecast a sum for each label of this mode, instead of --cells. Can be repeated."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write expected counts and quantiles to this file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write expected counts and quantiles to this file (.csv, .tsv, .parquet).")
+    ] = None,
     draws_out: Annotated[
         Path | None,
         typer.Option(
-            help="Write simulated counts to this file, one row per draw, in the format of the VIEWS challenge."
+            help="Write simulated counts to this file (.csv, .tsv, .parquet), one row per draw, in the format of the "
+            "VIEWS challenge."
         ),
     ] = None,
     figure: Annotated[
         Path | None,
         typer.Option(
-            help="Plot the past and the forecast in this file (.png, .pdf, .svg): totals, or the sums of --by."
+            help="Plot the past and the forecast to this file (.png, .pdf, .svg): totals, or the sums of --by."
         ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
             metavar="DATA",
-            help="What happened: a tensor, or a table of events, which is read like the data of the run. Scores the "
-            "forecast and simple baselines.",
+            help="What actually happened: a tensor, or a table of events, which is read with the settings of the run. "
+            "The forecast and simple baselines are scored against it.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,

@@ -1,4 +1,4 @@
-"""Commands that show a run: a summary, what changed, surprising cells, figures, a page to explore, a table."""
+"""Commands that show a run: a summary, what changed, surprising cells, figures, an interactive page, a table."""
 
 import sys
 from pathlib import Path
@@ -144,7 +144,8 @@ def diff(
     safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
-    """Print what changed between two runs: classes gained, lost, grown, shrunk, moved in time, or with other labels.
+    """Print what changed between two runs: classes gained or lost, larger or smaller, shifted in time, or with
+    different labels.
 
     If NEW was fitted with --start OLD, the classes that it found again keep their numbers. Other classes are matched
     by their profiles. The modes of both runs must have the same names.
@@ -175,7 +176,7 @@ def memberships(
     mode: Annotated[
         str | None, typer.Option(help="The mode of the nodes, by name or number; the first by default.")
     ] = None,
-    rows: Annotated[int, typer.Option(help="Number of nodes to print, the largest.")] = 30,
+    rows: Annotated[int, typer.Option(help="Number of nodes to print, largest first.")] = 30,
     out: Annotated[
         Path | None, typer.Option(help=f"{_WRITE} a row per node, with its community and its memberships in words.")
     ] = None,
@@ -190,7 +191,7 @@ def memberships(
     safe_csv: SafeCsv = False,
     console: Output,
 ) -> None:
-    """Print the communities of a mode, and which of them each node belongs to, such as countries as senders.
+    """Print the communities of a mode (such as countries as senders), and which of them each node belongs to.
 
     The communities are the factors of the consensus classes. The membership of a node is the share of its expected
     counts in a community, with a 90% interval.
@@ -223,15 +224,17 @@ def graph(
     kind: Annotated[
         str,
         typer.Option(
-            help="communities: who acts on whom; classes: which of them share factors; expected: nodes of the tensor, "
-            "with the expected counts of each pair."
+            help="'communities': who acts on whom; 'classes': which of them share factors; 'expected': nodes of the "
+            "tensor, with the expected counts of each pair."
         ),
     ] = "communities",
     modes: Annotated[
         str | None,
-        typer.Option(help="The two modes, such as sender,receiver; by default those with the same labels."),
+        typer.Option(
+            metavar="MODE,MODE", help="The two modes, such as sender,receiver; by default those with the same labels."
+        ),
     ] = None,
-    least: Annotated[float, typer.Option(help="Least weight of an edge; those with less are left out.")] = 0.5,
+    least: Annotated[float, typer.Option(help="Minimum weight of an edge; lighter edges are left out.")] = 0.5,
     out: Annotated[
         Path,
         typer.Option(help="Write to this file: .graphml, or .csv, .tsv or .parquet for a table with a row per edge."),
@@ -272,7 +275,7 @@ def surprises(
             "3 if there are any."
         ),
     ] = None,
-    top: Annotated[int, typer.Option(help="Maximum number of cells.")] = 50,
+    top: Annotated[int, typer.Option(help="Maximum number of cells in the table, least expected first.")] = 50,
     out: Annotated[Path | None, typer.Option(help="Also write the table to this file (.csv, .tsv, .parquet).")] = None,
     on_error: OnError = "raise",
     safe_csv: SafeCsv = False,
@@ -280,8 +283,8 @@ def surprises(
 ) -> None:
     """Print the cells of a run whose counts are least expected: too many, too few, or surprising zeros.
 
-    With --threshold, the command is an alarm. Of N cells, at most about N times the threshold are that unlikely by
-    chance. New rows from allocore fold-in --out are judged by a fit that has not seen them.
+    With --threshold, the command is an alarm. By chance alone, it flags at most about N times the threshold of N
+    cells. New rows from allocore fold-in --out are judged by a fit that has not seen them.
 
     allocore surprises run.zarr
 
@@ -319,15 +322,15 @@ def figures(
     run: RunPath,
     out: Annotated[Path, typer.Option(help="Write the figures to this folder.")],
     formats: Annotated[
-        str, typer.Option(help="File formats: png, pdf, svg, or several of them, such as png,pdf.")
+        str, typer.Option(help="File formats: 'png', 'pdf', 'svg', or several of them, such as png,pdf.")
     ] = "png,pdf,svg",
-    rows: Annotated[int, typer.Option(help="Number of classes to draw, the largest first.")] = 24,
+    rows: Annotated[int, typer.Option(help="Number of classes to draw, largest first.")] = 24,
     draw: Draw = None,
     chain: Chain = None,
     on_error: OnError = "raise",
     console: Output,
 ) -> None:
-    """Write figures of a run for print: its classes with intervals, its core, its factors and its traces.
+    """Write print-quality figures of a run: its classes with intervals, its core, its factors and its traces.
 
     They show the consensus of the draws of all chains. Use --draw best for the best single draw.
 
@@ -378,7 +381,7 @@ def report(
     on_error: OnError = "raise",
     console: Output,
 ) -> None:
-    """Write a page to explore a run: search and compare its classes, on maps and over time.
+    """Write an interactive page to explore a run: search and compare its classes, on maps and over time.
 
     The page shows the consensus of the draws of all chains. Use --draw best for the best single draw.
 
@@ -413,12 +416,14 @@ def table(
     run: RunPath,
     format: Annotated[
         str | None,
-        typer.Option(help="latex, markdown, or html to paste into Word; by default what --out ends in, or markdown."),
+        typer.Option(
+            help="'latex', 'markdown', or 'html' to paste into Word; by default what --out ends in, or 'markdown'."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the table to this file (.tex, .md, .html) instead of printing it.")
     ] = None,
-    rows: Annotated[int, typer.Option(help="Number of classes, the largest first.")] = 10,
+    rows: Annotated[int, typer.Option(help="Number of classes, largest first.")] = 10,
     top: Annotated[int, typer.Option(help="Number of labels to name per mode.")] = 3,
     caption: Annotated[str | None, typer.Option(help="The caption; by default it says what the table shows.")] = None,
     draw: Draw = None,

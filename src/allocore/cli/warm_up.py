@@ -31,9 +31,9 @@ _LONG = 2**16 + 1  # rows of a mode whose coordinates need four bytes
 @app.command(name="warm-up")
 @takes_output
 def warm_up(*, threads: Threads = None, console: Output) -> None:
-    """Compile all kernels once, so that no run has to wait for them, and say where they are kept.
+    """Compile all kernels in advance, so that no run has to wait, and print where they are cached.
 
-    They are kept next to the package, or in the folder that NUMBA_CACHE_DIR names, for processors like this one.
+    They are cached next to the package, or in the folder that NUMBA_CACHE_DIR names, for processors like this one.
 
     allocore warm-up --threads 4
     """

@@ -1,6 +1,6 @@
 """The models of a comparison, by short names or as estimators, and the jobs that fit them.
 
-The command line takes short names, and older results have them. Endings may come in any order, each at most once:
+The command line takes short names, and older results have them. Suffixes may come in any order, each at most once:
 
     allocore                 Poisson, with the e0 of the command
     allocore-nb              negative binomial, with one dispersion p
@@ -400,7 +400,7 @@ class ModelName:
 
     @classmethod
     def parse(cls, name: str) -> "ModelName":
-        """Return what a name says. Whatever follows -by- is the mode, including any endings: see `in_modes`."""
+        """Return what a name says. Whatever follows -by- is the mode, including any suffixes: see `in_modes`."""
         found = _KIND.match(name)
         if found is None:
             raise _no_such_model(name)
@@ -412,11 +412,11 @@ class ModelName:
             likelihood, e0, by = ending.groups()
             asked, place = asked._with(name, likelihood, e0 is not None, by), ending.end()
         if asked.kind == "nntuck" and asked != cls("nntuck"):
-            raise InputError("models", name, "must not have endings after nntuck, which is Poisson and has no e0")
+            raise InputError("models", name, "must not have suffixes after nntuck, which is Poisson and has no e0")
         return asked
 
     def in_modes(self, names: tuple[str, ...]) -> "ModelName":
-        """Return the name with endings separated from the mode: -by-store-e0 learns e0, unless a mode is "store-e0"."""
+        """Return the name with suffixes split from the mode: -by-store-e0 learns e0, unless a mode is "store-e0"."""
         asked = self
         while asked.dispersion_by is not None and asked.dispersion_by not in names:
             found = _LAST.fullmatch(asked.dispersion_by)
@@ -451,7 +451,7 @@ class ModelName:
 
 def _no_such_model(name: str) -> InputError:
     rule = (
-        f"must be one of {', '.join(MODELS)}; the first three may have endings (a likelihood, -e0, -by-MODE), each at "
+        f"must be one of {', '.join(MODELS)}; the first three may have suffixes (a likelihood, -e0, -by-MODE), each at "
         "most once, as in allocore-nb, cp-bernoulli or tucker-nb-e0"
     )
     return InputError("models", name, rule)
