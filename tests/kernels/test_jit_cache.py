@@ -98,7 +98,7 @@ def test_a_full_disk_is_warned_of_once_and_the_kernel_works(tmp_path):
         [sys.executable, "-c", f"{SCALE}\nfrom allocore.kernels import jit\nassert jit.why_not_kept()"],
         capture_output=True,
         text=True,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300)),
     )
     assert done.returncode == 0, done.stderr
