@@ -73,7 +73,7 @@ from allocore.tensor.undirected import as_pairs, directions
 
 LEAST_TENSORS = 40  # with fewer, no adjusted p-value is clearly below 5%
 _MOST_EVENTS = 2**30  # of one tensor; a thousand million events take minutes
-_EVENTS_AT_ONCE, _EVENTS_OF_A_BLOCK = 2_000_000, 2**23
+_EVENTS_AT_ONCE, _EVENTS_OF_A_BLOCK = 2_000_000, 2**22
 # A brief check simulates about this many events: some seconds on one processor.
 _BRIEF_EVENTS, _BRIEF_TENSORS = 20_000_000, 60
 _ENDS = (0.05, 0.5, 0.95)
