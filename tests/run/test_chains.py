@@ -286,7 +286,7 @@ def test_a_real_sigint_ends_the_run_with_the_draws_so_far_and_a_warning():
         out, err = process.communicate()
         guard.cancel()
     assert process.returncode == 0, err
-    assert "UserWarning: stopped: " in err
+    assert "FindingWarning: stopped: " in err
     assert "of 100000 draws are kept" in err
     assert "Traceback" not in err
     *_, same, draws = out.splitlines()
