@@ -137,6 +137,25 @@ def test_cells_held_out_of_shards_are_fitted_scored_and_checked_as_those_of_a_fi
     ]  # fmt: skip
 
 
+def test_a_training_tensor_that_a_stopped_fit_left_is_used_again_for_the_same_data_only(run, sales_tensor):
+    sales_tensor.save("y.zarr", shards=3)
+    how = ("--budget", 3, "--hold-out", 0.05, *QUICK, "--out", "run.zarr")
+    fit = ("fit", "y.zarr", *how, "--resume-or-start")
+    assert run("fit", "y.zarr", *how, "--start", "nowhere.zarr")[0] == 2
+    written = Path("run.train.zarr").stat().st_ino
+    stdout(run, *fit)
+    assert "already complete" in stdout(run, *fit)
+    assert Path("run.train.zarr").stat().st_ino == written
+    sales_tensor.select({0: [0, 1]}).save("other.zarr", shards=3)
+    for words in (("fit", "other.zarr", *fit[2:]), (*fit, "--hold-out-seed", 5)):
+        error = error_of(run(*words, "--json"))
+        assert (error["option"], error["value"]) == ("--out", "run.zarr")
+        assert "run.train.zarr" in error["rule"]
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "other.zarr", "run.train.zarr", "run.zarr", "sales.parquet", "y.zarr",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("command", ["compare", "select-budget"])
 def test_models_are_compared_on_shards_as_on_a_file(run, sales_tensor, monkeypatch, command):
     monkeypatch.setattr("allocore.comparison.compare.JobProcesses", JobsHere)

@@ -46,8 +46,7 @@ from allocore.cli.options import (
 )
 from allocore.errors import InputError, StoreError, whole_number
 from allocore.model.spec import check_likelihood, likelihood_for
-from allocore.storage.record import SWEEPS_OF_NEW_ROWS
-from allocore.tensor.holdout import held_out_cells
+from allocore.storage.record import SWEEPS_OF_NEW_ROWS, fingerprint
 
 
 @app.command()
@@ -176,11 +175,16 @@ def _held_out(
     if out is None:
         return ac.hold_out(Y, *how, out=stack.enter_context(temporary_folder(Y.scratch / "fit")) / "train.zarr")
     train = out.with_suffix(".train.zarr")
-    if out.exists():  # the run goes on
-        return ac.Split(ac.load_tensor(train), held_out_cells(Y, *how)[1])
-    split = ac.hold_out(Y, *how, out=train)
-    console.wrote(train, f"Training tensor, which the run needs, written to {train}")
-    return split
+    if not train.exists():
+        split = ac.hold_out(Y, *how, out=train)
+        console.wrote(train, f"Training tensor, which the run needs, written to {train}")
+        return split
+    # A fit that was stopped or failed has written it.
+    again = ac.hold_out(Y, *how, out=stack.enter_context(temporary_folder(train)) / "train.zarr")
+    if fingerprint(ac.load_tensor(train)) != fingerprint(again.train):
+        rule = f"must be another path: {train} is not the training tensor of these data and options"
+        raise InputError("out", str(out), rule)
+    return ac.Split(ac.load_tensor(train), again.test)
 
 
 def _goes_on(out: Path | None, chosen: ChosenModel) -> bool:
