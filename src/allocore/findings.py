@@ -1,6 +1,7 @@
 """What a judgement found: data first, and one sentence for each kind of finding. Nothing reads a sentence back.
 
 Results such as those of `diagnose` have `.findings`, a tuple, and `.sentences`, the same in words for every output.
+A warning has its finding as `.finding`.
 """
 
 import math
@@ -68,7 +69,7 @@ class FindingWarning(UserWarning):
 
 
 def warn(finding: Finding, stacklevel: int = 1) -> None:
-    """Warn of a finding, from the caller or, with a higher `stacklevel`, from where it was called."""
+    """Warn of a finding. As in `warnings.warn`, a `stacklevel` of 1 blames the line that calls this."""
     warnings.warn(FindingWarning(finding), stacklevel=stacklevel + 1)
 
 

@@ -15,7 +15,6 @@ import pytest
 from scipy import stats
 
 import allocore.gibbs.sweep as sweep_module
-import allocore.gibbs.tied as tied_module
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
 from allocore.kernels.exposure_sums import SignedPatterns
@@ -27,6 +26,7 @@ from allocore.model.spec import Spec
 from allocore.tensor.missing import Missing
 from allocore.tensor.undirected import in_both_directions
 from support import cases
+from support.bugs import forget_a_role
 from support.evidence import corrected, summaries
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
@@ -155,13 +155,7 @@ def test_a_missing_pair_that_is_counted_in_one_direction_spoils_the_ranks(monkey
 
 
 def test_a_role_that_is_forgotten_in_the_exposure_spoils_the_ranks(monkeypatch):
-    right = tied_module.roles_of
-
-    def forgetful(*given):
-        roles = right(*given)
-        return roles._replace(scale_2V=roles.scale_2V * [[1.0], [0.0]])
-
-    monkeypatch.setattr(tied_module, "roles_of", forgetful)
+    forget_a_role(monkeypatch)
     assert evidence_against_uniformity(ranks(LOOPS, 120, TIED["tied"])) < 1e-6
 
 

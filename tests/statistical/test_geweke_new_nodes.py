@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-import allocore.gibbs.tied as tied_module
 from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.random import Key
 from allocore.model.spec import Spec
@@ -16,6 +15,7 @@ from allocore.run.fold_in import draw_new_nodes
 from allocore.storage.record import NewRows
 from allocore.tensor.missing import Missing
 from allocore.tensor.undirected import in_both_directions
+from support.bugs import forget_a_role
 from support.evidence import corrected, zero_means
 from support.geweke import wander
 
@@ -71,13 +71,7 @@ def test_new_nodes_with_undirected_ties_have_their_distribution(name):
 
 
 def test_a_role_that_is_forgotten_in_the_exposure_is_found(monkeypatch):
-    right = tied_module.roles_of
-
-    def forgetful(*given):
-        roles = right(*given)
-        return roles._replace(scale_2V=roles.scale_2V * [[1.0], [0.0]])
-
-    monkeypatch.setattr(tied_module, "roles_of", forgetful)
+    forget_a_role(monkeypatch)
     assert evidence_against(SPECS["tied"], SHORT) < 1e-6
 
 

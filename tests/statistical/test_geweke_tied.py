@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import allocore.gibbs.sweep as sweep_module
-import allocore.gibbs.tied as tied_module
 from allocore.gibbs.sweep import begin, sweep
 from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.model.spec import Spec
 from allocore.tensor.missing import Missing
+from support.bugs import forget_a_role
 from support.evidence import corrected, zero_means
 from support.geweke import wander
 
@@ -74,16 +74,6 @@ def test_prior_and_chain_agree_if_only_the_diagonal_is_missing(name):
     assert evidence_against(name, 2_000, DIAGONAL) > 1e-3
 
 
-def role_forgotten(monkeypatch):
-    right = tied_module.roles_of
-
-    def forgetful(*given):
-        roles = right(*given)
-        return roles._replace(scale_2V=roles.scale_2V * [[1.0], [0.0]])
-
-    monkeypatch.setattr(tied_module, "roles_of", forgetful)
-
-
 def diagonal_not_subtracted(monkeypatch):
     """In locations and core values; every row is taken out before it is drawn."""
     right = sweep_module.exposure
@@ -121,14 +111,14 @@ def locations_counted_in_one_role(monkeypatch):
 @pytest.mark.parametrize(
     ("plant", "name"),
     [
-        (role_forgotten, "poisson"),
+        (forget_a_role, "poisson"),
         pytest.param(diagonal_not_subtracted, "poisson", marks=pytest.mark.slow),
         pytest.param(locations_counted_in_one_role, "crowded", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_finds_a_deliberate_bug(plant, name, monkeypatch):
     plant(monkeypatch)
-    assert evidence_against(name, SHORT if plant is role_forgotten else 2_000) < 1e-6
+    assert evidence_against(name, SHORT if plant is forget_a_role else 2_000) < 1e-6
 
 
 def test_the_patterns_of_two_modes_are_all_of_them_but_the_diagonal():

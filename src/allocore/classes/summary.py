@@ -92,7 +92,7 @@ class Profile:
     known: str = ""
 
     def heaviest(self, most: int) -> Ints:
-        """Return at most so many rows, heaviest first. A long mode is not sorted as a whole."""
+        """Return at most this many rows, heaviest first, without sorting all rows of a long mode."""
         share_D = self.share_D
         rows = np.arange(len(share_D))
         if most < len(share_D):

@@ -63,7 +63,7 @@ def fit_and_judge(tensor: CountTensor, job: Job, threads: int) -> dict[str, Any]
 
 
 def place_of_splits(tensor: ShardedTensor) -> Path:
-    """Return the path next to which, and with a name like which, jobs write training tensors in shards."""
+    """Return a path; jobs write training tensors in shards to temporary folders next to it, with names like its own."""
     return tensor.scratch / f"{tensor.path.stem}.split"
 
 
@@ -392,9 +392,9 @@ _SWEEPS = 3
 
 
 def trial_rates(tensor: CountTensor, jobs: Sequence[Job], threads: int) -> dict[str, float]:
-    """Return the seconds of each model's fit for each unit of `work_of`; none if all jobs together are short.
+    """Return the seconds of each model's fit for each unit of `work_of`.
 
-    None for a tensor in shards either, of which each fit writes a file first.
+    There are none if all jobs together are short, or if the tensor is in shards: each fit then writes cells first.
     """
     short = sum(job.sweeps * work_of(job) for job in jobs) * tensor.nnz < _WORTH_A_TRIAL
     if short or isinstance(tensor, ShardedTensor):

@@ -118,7 +118,7 @@ def blocks_of(tensor: CountTensor) -> Iterator[tuple[Integers, Ints]]:
 
 
 def _ways(tensor: CountTensor) -> int:
-    """In how many directions each tie is taken."""
+    """Return how many directions each tie is counted in."""
     return 1 if tensor.undirected_modes is None else 2
 
 
@@ -139,7 +139,7 @@ def fibres_with_counts(tensor: CountTensor, along: int | None, weights: Sequence
 
 
 def _added_up(parts: Sequence[Fibres], lengths: Sequence[int], step: int, most: int) -> Fibres:
-    """Add up the parts of the same fibres, and take every second one until there are at most `most`."""
+    """Add up the parts of each fibre. While there are more than `most` fibres, keep about half of them."""
     coords_Mn, sums_3n = (np.concatenate(each, axis=1) for each in list(zip(*parts, strict=True))[:2])
     (keys_n,) = column_keys(lengths, coords_Mn)
     _, first, fibre_n = np.unique(keys_n, return_index=True, return_inverse=True)
